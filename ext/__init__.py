@@ -1,0 +1,1 @@
+"""Compiled kernels: arrays in, arrays out. A kernel opens no file and knows no estimator."""

@@ -1,0 +1,131 @@
+"""Files that are whole or absent: atomic writing, and safetensors files that say what they hold."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+FORMAT_VERSION = 1  # major version of every lagwise file; a newer one is refused
+
+
+@contextmanager
+def atomic_path(target: str | os.PathLike[str], overwrite: bool = True) -> Iterator[Path]:
+    """Yield a temporary path beside `target`; on success it is flushed to disk and renamed over it.
+
+    A target that exists and is not a regular file (a device, a pipe) is yielded itself and written directly.
+
+    Raises
+    ------
+    FileExistsError
+        If `target` exists and `overwrite` is false.
+    OSError
+        If the folder cannot be written; the target is then untouched and nothing is left behind.
+    """
+    path = Path(target)
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder; give the name of a file")
+    if path.exists() and not path.is_file():
+        yield path
+        return
+    if path.exists() and not overwrite:
+        raise FileExistsError(f"{path} exists; remove it, choose another name or pass overwrite=True (--force)")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"the folder {path.parent} does not exist; make it first or choose another place")
+    path = Path(os.path.realpath(path))
+    temporary = path.parent / f".{path.name}.{secrets.token_hex(4)}.tmp"
+    try:
+        yield temporary
+        with open(temporary, "rb+") as handle:
+            os.fsync(handle.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def save_tensors(path: str | os.PathLike[str], kind: str, arrays: dict[str, np.ndarray], meta: dict[str, Any],
+                 overwrite: bool = True) -> None:
+    """Write named arrays and JSON metadata to one safetensors file, atomically.
+
+    Parameters
+    ----------
+    path : str or PathLike
+        The file to write.
+    kind : str
+        What the file holds, such as "word-vectors"; `load_tensors` and `lagwise.load` tell files apart by it.
+    arrays : dict of ndarray
+        Stored in C order under their names.
+    meta : dict
+        JSON values; all that is needed beside the arrays to rebuild the object.
+    """
+    from safetensors.numpy import serialize
+
+    header = {"format": "lagwise", "kind": kind, "version": str(FORMAT_VERSION),
+              "meta": json.dumps(meta, sort_keys=True, ensure_ascii=True)}
+    payload = serialize({name: np.ascontiguousarray(array) for name, array in sorted(arrays.items())}, metadata=header)
+    with atomic_path(path, overwrite) as temporary, open(temporary, "wb") as handle:
+        handle.write(payload)
+
+
+def load_tensors(path: str | os.PathLike[str], kind: str | None = None) -> tuple[str, dict[str, np.ndarray], dict[str, Any]]:
+    """Read a file written by `save_tensors`; arrays are read-only memory maps. Never unpickles.
+
+    Returns
+    -------
+    (kind, arrays, meta)
+
+    Raises
+    ------
+    ValueError
+        If the file is not a lagwise file, is damaged, is of a newer format, or is not of the expected `kind`.
+    """
+    name = os.fspath(path)
+    if not os.path.exists(name):
+        raise FileNotFoundError(f"{name} does not exist")
+    if os.path.isdir(name):
+        raise ValueError(f"{name} is a folder; expected a lagwise {kind or 'model'} file")
+    try:
+        header, arrays = _map_safetensors(name)
+    except (ValueError, KeyError, TypeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{name} is not a lagwise file, or is damaged ({error})") from None
+    if header.get("format") != "lagwise":
+        raise ValueError(f"{name} is a safetensors file but not one of lagwise's")
+    if int(header.get("version", "0")) > FORMAT_VERSION:
+        raise ValueError(f"{name} has format version {header['version']}; this lagwise reads up to {FORMAT_VERSION}: "
+                         "upgrade lagwise")
+    if kind is not None and header["kind"] != kind:
+        raise ValueError(f"{name} holds {header['kind']}; expected {kind}")
+    return header["kind"], arrays, json.loads(header["meta"])
+
+
+_DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1",
+           "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "u1", "BOOL": "?"}
+
+
+def _map_safetensors(name: str) -> tuple[dict[str, str], dict[str, np.ndarray]]:
+    size = os.path.getsize(name)
+    with open(name, "rb") as handle:
+        length = int.from_bytes(handle.read(8), "little")
+        if size < 8 or length > size - 8:
+            raise ValueError(f"its header says {length} bytes, the file has {size}")
+        table = json.loads(handle.read(length))
+    if not isinstance(table, dict):
+        raise ValueError("its header is not a table")
+    header = table.pop("__metadata__", {})
+    arrays = {}
+    for key, entry in table.items():
+        dtype, shape = np.dtype(_DTYPES[entry["dtype"]]), tuple(entry["shape"])
+        begin, end = entry["data_offsets"]
+        if end - begin != dtype.itemsize * int(np.prod(shape, dtype=np.int64)) or 8 + length + end > size or begin < 0:
+            raise ValueError(f"array {key!r} of shape {shape} does not fit in the file: it was cut short")
+        if end == begin:
+            arrays[key] = np.zeros(shape, dtype)
+        else:
+            arrays[key] = np.memmap(name, dtype, mode="r", offset=8 + length + begin, shape=shape)
+    return header, arrays

@@ -1,0 +1,13 @@
+"""The `lagwise` command. Each module registers its commands on the application; heavy imports stay inside them."""
+
+from __future__ import annotations
+
+
+def main() -> None:
+    """Entry point of the `lagwise` command."""
+    import sys
+
+    from . import _app
+
+    _app.register()
+    sys.exit(_app.run())

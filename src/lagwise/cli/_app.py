@@ -1,0 +1,67 @@
+"""The command line's frame: one application, common options, and one clear line for every error."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any
+
+import typer
+
+app = typer.Typer(name="lagwise", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
+                  context_settings={"help_option_names": ["-h", "--help"]},
+                  help="Count text once; fit word vectors, linear dynamical systems and hidden Markov models.")
+
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but results and errors.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the whole traceback of an error.")]
+Force = Annotated[bool, typer.Option("--force", "-f", help="Overwrite an existing output.")]
+Threads = Annotated[int | None, typer.Option("--threads", "-j", help="Number of threads (default: every core).")]
+Seed = Annotated[int, typer.Option("--seed", help="Random seed.")]
+
+
+def emit(result: dict[str, Any]) -> None:
+    """Print a result as JSON on standard output."""
+    import json
+
+    print(json.dumps(result, ensure_ascii=False, default=float))
+
+
+def say(text: str, quiet: bool = False) -> None:
+    """Print a line for people on standard error."""
+    if not quiet:
+        print(text, file=sys.stderr)
+
+
+def run(arguments: list[str] | None = None) -> int:
+    """Run the command line and return its exit status: 0 done, 1 an error, 2 wrong usage, 130 interrupted."""
+    given = sys.argv[1:] if arguments is None else arguments
+    try:
+        result = app(given, standalone_mode=False)
+        return result if isinstance(result, int) else 0
+    except KeyboardInterrupt:
+        print("lagwise: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 1
+    except Exception as error:
+        if "--debug" in given:
+            raise
+        if hasattr(error, "format_message") and hasattr(error, "exit_code"):  # click's own: wrong usage, abort
+            if hasattr(error, "show"):
+                error.show()
+            return int(error.exit_code)
+        if type(error).__name__ == "Abort":
+            print("lagwise: interrupted", file=sys.stderr)
+            return 130
+        text = error.args[0] if isinstance(error, KeyError) and error.args else str(error) or type(error).__name__
+        print(f"lagwise: error: {' '.join(str(text).split())}", file=sys.stderr)
+        return 1
+
+
+def register() -> None:
+    """Import the modules that define commands, in the order in which the help lists them."""
+    import importlib
+
+    for name in ("counts", "vectors", "demo"):
+        importlib.import_module(f".{name}", __package__)
