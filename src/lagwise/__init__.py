@@ -22,12 +22,12 @@ _PUBLIC = {
     "SENS": "sens",
     "Vocabulary": "vocabulary",
     "WordVectors": "vectors",
-    "count": "counts",
-    "count_ids": "counts",
+    "count": "counting",
+    "count_ids": "counting",
     "evaluate_analogies": "evaluate",
     "evaluate_similarity": "evaluate",
     "load": "_load",
-    "merge": "counts",
+    "merge": "merging",
 }
 _MODULES = ("distributed", "evaluate", "export", "hmm", "lds", "linalg", "operators", "plots", "sens", "vectors")
 
