@@ -78,7 +78,7 @@ def select_words(scanned: Scanned, rule: Filter, normalization: Normalization, o
     n_all = int(scanned.counts.sum()) + scanned.n_refused
     if not n_all:
         raise ValueError("no tokens: the text is empty")
-    if not chosen:
+    if not chosen and not (unk_type >= 0 and counts[unk_type]):
         raise ValueError(f"no word is left: none of the {int((counts > 0).sum())} distinct words ({n_all} tokens) passes "
                          f"min_count={rule.min_count} and the filters; lower min_count or loosen them")
     if unk is not None:

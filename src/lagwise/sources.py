@@ -151,7 +151,7 @@ class _Reader:
                 if not data:
                     data = self._pull(1 << 18)
                     if not data:
-                        raise EOFError(f"{self.name} is cut short: its {kind} stream has no end")
+                        raise OSError(f"{self.name} is cut short: its {kind} stream has no end")
                 try:
                     out = machine.decompress(data)
                 except Exception as error:
@@ -204,7 +204,7 @@ def read_blocks(sources: Iterable[Any], block_bytes: int | None = None) -> Itera
 
     Raises
     ------
-    OSError, EOFError
+    OSError
         Naming the file that cannot be read or decompressed.
     """
     from ._kernels import tokens

@@ -32,6 +32,24 @@ def say(text: str, quiet: bool = False) -> None:
         print(text, file=sys.stderr)
 
 
+def table(facts: dict[str, Any]) -> None:
+    """Print facts as two columns on standard output."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table(show_header=False, box=None, pad_edge=False)
+    grid.add_column(style="bold", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, value in facts.items():
+        if isinstance(value, dict):
+            value = ", ".join(f"{key} {inner}" for key, inner in value.items())
+        elif isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 10000:
+            value = f"{value:,}"
+        grid.add_row(str(name), Text(str(value)))
+    Console().print(grid)
+
+
 def run(arguments: list[str] | None = None) -> int:
     """Run the command line and return its exit status: 0 done, 1 an error, 2 wrong usage, 130 interrupted."""
     given = sys.argv[1:] if arguments is None else arguments
@@ -63,5 +81,5 @@ def register() -> None:
     """Import the modules that define commands, in the order in which the help lists them."""
     import importlib
 
-    for name in ("counts", "vectors", "demo"):
+    for name in ("counts",):
         importlib.import_module(f".{name}", __package__)
