@@ -10,18 +10,20 @@ import subprocess
 import sys
 import threading
 
-import lagwise as lw
 import numpy as np
 import pytest
 import zstandard
-from lagwise import sources
 
+import lagwise as lw
+from lagwise import sources
 from tests.support import run_cli, same_store
 
 
 def pairs(counts, k=1):
     matrix = counts.lag(k).tocoo()
-    return {(counts.vocabulary[i], counts.vocabulary[j]): int(n) for i, j, n in zip(matrix.row, matrix.col, matrix.data)}
+    return {
+        (counts.vocabulary[i], counts.vocabulary[j]): int(n) for i, j, n in zip(matrix.row, matrix.col, matrix.data)
+    }
 
 
 def test_i1_last_line_without_newline(tmp_path):
@@ -42,8 +44,12 @@ def test_i2_every_form_of_input_gives_the_same_bytes(tmp_path):
     plain = tmp_path / "text"
     plain.write_bytes(raw)
     lw.count(plain, min_count=1).save(tmp_path / "plain")
-    for name, pack in {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress,
-                       "zst": zstandard.ZstdCompressor().compress}.items():
+    for name, pack in {
+        "gz": gzip.compress,
+        "bz2": bz2.compress,
+        "xz": lzma.compress,
+        "zst": zstandard.ZstdCompressor().compress,
+    }.items():
         (tmp_path / f"packed.{name}").write_bytes(pack(raw))
         lw.count(tmp_path / f"packed.{name}", min_count=1).save(tmp_path / name)
         (tmp_path / f"twice.{name}").write_bytes(pack(raw[:3]) + pack(raw[3:]))  # several members are one text
@@ -124,8 +130,11 @@ def test_i10_the_place_is_right_far_into_a_file(tmp_path, monkeypatch, block, n_
 def test_i11_only_ascii_white_space_separates(tmp_path):
     text = "a\u00a0b c\x85d\u2028e\x0bf\x1cg"
     (tmp_path / "text").write_bytes(text.encode())
-    for counts in (lw.count(tmp_path / "text", min_count=1), lw.count(lines=[text], min_count=1),
-                   lw.count(lines=iter([text]), min_count=1, lowercase=True)):
+    for counts in (
+        lw.count(tmp_path / "text", min_count=1),
+        lw.count(lines=[text], min_count=1),
+        lw.count(lines=iter([text]), min_count=1, lowercase=True),
+    ):
         assert set(counts.vocabulary) == {"a\u00a0b", "c\x85d\u2028e", "f\x1cg"} and counts.n_lines == 1
 
 
@@ -336,7 +345,9 @@ def test_k16_a_full_disk_leaves_the_old_store(tmp_path):
         "try: count_to_store(sys.argv[1], lines=[' '.join(f'w{i}' for i in range(20000))], min_count=1, overwrite=True)\n"
         "except OSError as error: print('OSError', error.filename)\n"
     )
-    done = subprocess.run([sys.executable, "-c", script, str(tmp_path / "store")], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path / "store")], capture_output=True, text=True, timeout=60
+    )
     assert done.stdout.startswith("OSError") and ".npy" in done.stdout, done.stderr
     assert os.listdir(tmp_path) == ["store"]
     assert {file.name: file.read_bytes() for file in (tmp_path / "store").iterdir()} == before
@@ -345,10 +356,14 @@ def test_k16_a_full_disk_leaves_the_old_store(tmp_path):
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs root to become an unprivileged user")
 def test_k16_a_folder_that_cannot_be_written(tmp_path):
     os.chmod(tmp_path, 0o755)
-    script = ("import os, sys, lagwise as lw\nfrom lagwise.counting import count\nimport numpy, scipy.sparse\n"
-              "counts = count(lines=['a b'], min_count=1)\nimport lagwise.store\nos.setuid(65534)\n"
-              "try: counts.save(sys.argv[1])\nexcept OSError as error: print('OSError', error.filename)\n")
-    done = subprocess.run([sys.executable, "-c", script, str(tmp_path / "store")], capture_output=True, text=True, timeout=60)
+    script = (
+        "import os, sys, lagwise as lw\nfrom lagwise.counting import count\nimport numpy, scipy.sparse\n"
+        "counts = count(lines=['a b'], min_count=1)\nimport lagwise.store\nos.setuid(65534)\n"
+        "try: counts.save(sys.argv[1])\nexcept OSError as error: print('OSError', error.filename)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path / "store")], capture_output=True, text=True, timeout=60
+    )
     assert done.stdout.startswith(f"OSError {tmp_path}"), done.stderr
     assert os.listdir(tmp_path) == []
 
@@ -372,7 +387,13 @@ def test_a3_read_only_inputs():
 
 
 def test_k9_errors_name_the_option():
-    for option, value in {"boundary": "lines", "oov": "gap", "tokenizer": "word", "errors": "ignore", "digits": "1"}.items():
+    for option, value in {
+        "boundary": "lines",
+        "oov": "gap",
+        "tokenizer": "word",
+        "errors": "ignore",
+        "digits": "1",
+    }.items():
         with pytest.raises(ValueError, match=option):
             lw.count(lines=["a"], **{option: value})
     with pytest.raises(ValueError, match="punctuation"):

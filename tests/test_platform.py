@@ -10,13 +10,30 @@ import time
 
 import pytest
 
-HEAVY = ("scipy", "numba", "sklearn", "matplotlib", "rich", "typer", "safetensors", "zstandard", "pandas", "threadpoolctl",
-         "multiprocessing", "concurrent.futures")
+HEAVY = (
+    "scipy",
+    "numba",
+    "sklearn",
+    "matplotlib",
+    "rich",
+    "typer",
+    "safetensors",
+    "zstandard",
+    "pandas",
+    "threadpoolctl",
+    "multiprocessing",
+    "concurrent.futures",
+)
 
 
 def run(script, *arguments, timeout=60, **options):
-    return subprocess.run([sys.executable, "-c", textwrap.dedent(script), *map(str, arguments)], capture_output=True,
-                          text=True, timeout=timeout, **options)
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script), *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        **options,
+    )
 
 
 def test_x1_importing_loads_nothing_heavy_and_says_nothing():
@@ -64,12 +81,16 @@ SLOW = {
 @pytest.mark.parametrize("name", SLOW)
 def test_x4_interrupts_are_obeyed(name, tmp_path):
     body = textwrap.dedent(SLOW[name])
-    script = ("import os, sys, lagwise as lw\nos.chdir(sys.argv[1])\nassert lw.count(lines=['a'], min_count=1)\n"
-              + ("print('ready', flush=True)\n" if "ready" not in body else "")
-              + "try:\n" + textwrap.indent(body, "    ")
-              + "\nexcept KeyboardInterrupt:\n    print(lw.count(lines=['a b'], min_count=1).n_tokens, flush=True)\n")
-    process = subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                               text=True)
+    script = (
+        "import os, sys, lagwise as lw\nos.chdir(sys.argv[1])\nassert lw.count(lines=['a'], min_count=1)\n"
+        + ("print('ready', flush=True)\n" if "ready" not in body else "")
+        + "try:\n"
+        + textwrap.indent(body, "    ")
+        + "\nexcept KeyboardInterrupt:\n    print(lw.count(lines=['a b'], min_count=1).n_tokens, flush=True)\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     assert process.stdout.readline() == "ready\n", process.stderr.read()
     time.sleep(0.5)
     process.send_signal(signal.SIGINT)

@@ -31,7 +31,7 @@ _PUBLIC = {
 }
 _MODULES = ("distributed", "evaluate", "export", "hmm", "lds", "linalg", "operators", "plots", "sens", "vectors")
 
-__all__ = ["__version__", *_PUBLIC]  # noqa: PLE0604
+__all__ = ["__version__", *_PUBLIC]
 
 
 def __getattr__(name: str) -> Any:

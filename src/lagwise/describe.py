@@ -26,7 +26,9 @@ def describe(path: str | os.PathLike[str], top: int = 10) -> dict[str, Any]:
     kind, arrays, meta = load_tensors(path)
     facts: dict[str, Any] = {"kind": kind, "bytes": os.path.getsize(path)}
     facts.update({f"array {name}": f"{array.dtype} {array.shape}" for name, array in arrays.items()})
-    facts.update({name: value for name, value in meta.items() if not isinstance(value, (list, dict)) or len(value) < 20})
+    facts.update(
+        {name: value for name, value in meta.items() if not isinstance(value, (list, dict)) or len(value) < 20}
+    )
     return facts
 
 
@@ -36,15 +38,20 @@ def describe_store(counts: Any, path: Path, top: int) -> dict[str, Any]:
     order = np.argsort(-counts.unigrams, kind="stable")[:top]
     n_words, nnz = len(counts.vocabulary), counts.nnz
     facts: dict[str, Any] = {
-        "kind": "count store", "words": n_words, "tokens": counts.n_tokens, "lines": counts.n_lines,
-        "longest line": counts.longest_line, **{k.replace("_", " "): v for k, v in counts._facts.items()
-                                                if k.startswith(("n_cut", "n_types"))},
-        "bytes": size, "nonzeros": nnz,
+        "kind": "count store",
+        "words": n_words,
+        "tokens": counts.n_tokens,
+        "lines": counts.n_lines,
+        "longest line": counts.longest_line,
+        **{k.replace("_", " "): v for k, v in counts._facts.items() if k.startswith(("n_cut", "n_types"))},
+        "bytes": size,
+        "nonzeros": nnz,
         "top words": {counts.vocabulary[int(i)]: int(counts.unigrams[i]) for i in order},
         "options": {name: value for name, value in counts.options.items() if value is not None},
         "normalization": counts.vocabulary.normalization.to_dict(),
         "word table bytes": counts.run.get("table_bytes"),
-        "memory of sens": _sens_bytes(counts), "run": counts.run,
+        "memory of sens": _sens_bytes(counts),
+        "run": counts.run,
     }
     if counts.max_lag:
         facts["memory of lds"] = sum(nnz.values()) * 8 + 4 * n_words * 100 * 4
@@ -53,5 +60,7 @@ def describe_store(counts: Any, path: Path, top: int) -> dict[str, Any]:
 
 def _sens_bytes(counts: Any) -> int:
     """About what SENS with 100 components needs: the symmetric matrix in CSR and the basis of the solver."""
-    nonzeros = sum(count for name, count in counts.nnz.items() if name in ("window", "lag1", "lag2", "lag3", "lag4", "lag5"))
+    nonzeros = sum(
+        count for name, count in counts.nnz.items() if name in ("window", "lag1", "lag2", "lag3", "lag4", "lag5")
+    )
     return int(1.3 * 2 * nonzeros * 8 + 6 * 100 * len(counts.vocabulary) * 4)

@@ -1,11 +1,12 @@
 """Each counting kernel equals its plain twin, over odd sizes, threads, types and read-only input."""
 
-import lagwise as lw
 import numpy as np
 import pytest
-from lagwise import cooccurrence
 from lagwise._kernels import ids as ids_kernel
 from lagwise._kernels import tokens, words
+
+import lagwise as lw
+from lagwise import cooccurrence
 from lagwise._unicode import UNICODE_VERSION, character_classes
 
 SIZES = [1, 2, 63, 64, 65, 4097]
@@ -55,11 +56,17 @@ def test_windows_and_lags(n_words, n_threads, batch, monkeypatch):
     before = stream.tobytes()
     index = cooccurrence.index_stream(stream, n_words, n_threads)
     for w in range(n_words):
-        np.testing.assert_array_equal(index.positions[index.starts[w] : index.starts[w + 1]], np.flatnonzero(stream == w))
+        np.testing.assert_array_equal(
+            index.positions[index.starts[w] : index.starts[w + 1]], np.flatnonzero(stream == w)
+        )
     lags = {k: dense_lag(stream, n_words, k) for k in range(1, 8)}
     for window in (1, 3, 7):
-        for weights in (np.ones(window, np.uint64), np.arange(window, 0, -1).astype(np.uint64),
-                        np.full(window, 2**40, np.uint64), np.r_[0, np.ones(window - 1)].astype(np.uint64)):
+        for weights in (
+            np.ones(window, np.uint64),
+            np.arange(window, 0, -1).astype(np.uint64),
+            np.full(window, 2**40, np.uint64),
+            np.r_[0, np.ones(window - 1)].astype(np.uint64),
+        ):
             expected = sum(int(g) * lags[k + 1] for k, g in enumerate(weights))
             found = dense_rows(cooccurrence.window_rows(index, weights, n_threads), n_words)
             np.testing.assert_array_equal(found, expected)
@@ -87,14 +94,20 @@ def test_sums_and_transposes(shape, dtype, n_threads):
     dense = [csr_array((d.astype(np.float64), j, p), shape=shape).toarray() for p, j, d in given]
     factors = np.array([1, 3, 2], dtype=np.uint64)
     expected = sum(float(f) * D for f, D in zip(factors, dense))
-    np.testing.assert_array_equal(dense_rows(cooccurrence.sum_rows(given, factors, shape, n_threads), shape[1]).reshape(shape),
-                                  expected)
+    np.testing.assert_array_equal(
+        dense_rows(cooccurrence.sum_rows(given, factors, shape, n_threads), shape[1]).reshape(shape), expected
+    )
     real = np.array([0.5, 0.25, 2.0])
-    np.testing.assert_allclose(dense_rows(cooccurrence.sum_rows(given, real, shape, n_threads), shape[1]).reshape(shape),
-                               sum(f * D for f, D in zip(real, dense)), rtol=1e-14)
+    np.testing.assert_allclose(
+        dense_rows(cooccurrence.sum_rows(given, real, shape, n_threads), shape[1]).reshape(shape),
+        sum(f * D for f, D in zip(real, dense)),
+        rtol=1e-14,
+    )
     indptr, indices, data = cooccurrence.transpose(*given[0], shape[1], n_threads)
     assert data.dtype == dtype
-    np.testing.assert_array_equal(csr_array((data.astype(float), indices, indptr), shape=shape[::-1]).toarray(), dense[0].T)
+    np.testing.assert_array_equal(
+        csr_array((data.astype(float), indices, indptr), shape=shape[::-1]).toarray(), dense[0].T
+    )
 
 
 def test_sums_through_maps():
@@ -104,13 +117,21 @@ def test_sums_through_maps():
     from scipy.sparse import csr_array
 
     sparse = csr_array(A)
-    matrix = (sparse.indptr.astype(np.int64), sparse.indices.astype(np.int32), sparse.data.astype(np.uint8), rows, columns)
+    matrix = (
+        sparse.indptr.astype(np.int64),
+        sparse.indices.astype(np.int32),
+        sparse.data.astype(np.uint8),
+        rows,
+        columns,
+    )
     expected = np.zeros((5, 5))
     for new, old in enumerate(rows):
         for column, target in enumerate(columns):
             if old >= 0 and target >= 0:
                 expected[new, target] += A[old, column]
-    np.testing.assert_array_equal(dense_rows(cooccurrence.sum_rows([matrix], np.ones(1, np.uint64), (5, 5), 1), 5), expected)
+    np.testing.assert_array_equal(
+        dense_rows(cooccurrence.sum_rows([matrix], np.ones(1, np.uint64), (5, 5), 1), 5), expected
+    )
 
 
 def padded(raw):
@@ -159,8 +180,23 @@ def test_too_little_room_for_ids_is_asked_for_again():
     assert found == [0, 1, -1] * 50
 
 
-@pytest.mark.parametrize("raw", [b"", b"plain ascii text that is long", "é€😀".encode(), b"\x80", b"a\xc0\x80", b"\xed\xa0\x80",
-                                 b"\xf4\x90\x80\x80", b"\xe2\x82", b"ok \xf0\x9f\x98", b"\xc3", b"\xe0\x9f\xbf", b"\xff" * 9])
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"plain ascii text that is long",
+        "é€😀".encode(),
+        b"\x80",
+        b"a\xc0\x80",
+        b"\xed\xa0\x80",
+        b"\xf4\x90\x80\x80",
+        b"\xe2\x82",
+        b"ok \xf0\x9f\x98",
+        b"\xc3",
+        b"\xe0\x9f\xbf",
+        b"\xff" * 9,
+    ],
+)
 def test_utf8_is_checked_as_python_does(raw):
     for prefix in (b"", b"x" * 7, b"x" * 8, "é".encode() * 5):
         text = prefix + raw
@@ -181,7 +217,9 @@ def test_kernels_refuse_what_would_run_over():
     with pytest.raises(ValueError, match="room too short"):
         words.fold_words(padded(b"abc"), 3, True, 0, np.empty(4, np.uint8))
     with pytest.raises(ValueError, match="no room"):
-        ids_kernel.ids_index(np.zeros(3, np.int32), 4, np.zeros(2, np.int64), np.zeros(3, np.uint32), np.zeros((1, 4), np.int64), 1)
+        ids_kernel.ids_index(
+            np.zeros(3, np.int32), 4, np.zeros(2, np.int64), np.zeros(3, np.uint32), np.zeros((1, 4), np.int64), 1
+        )
 
 
 def test_character_classes_are_those_of_their_unicode_version():
@@ -198,9 +236,20 @@ def test_character_classes_are_those_of_their_unicode_version():
 
 
 def test_examples_of_the_words_tokenizer():
-    examples = {"don't": "don't", "U.S.": "U.S .", "3.14": "3.14", "1,000": "1,000", "well-known": "well-known",
-                "(yes!)": "( yes ! )", "café.": "café .", "a...b": "a . . . b", "x_1": "x_1", "C++": "C + +",
-                "“hi”": "“ hi ”", "and/or": "and / or"}
+    examples = {
+        "don't": "don't",
+        "U.S.": "U.S .",
+        "3.14": "3.14",
+        "1,000": "1,000",
+        "well-known": "well-known",
+        "(yes!)": "( yes ! )",
+        "café.": "café .",
+        "a...b": "a . . . b",
+        "x_1": "x_1",
+        "C++": "C + +",
+        "“hi”": "“ hi ”",
+        "and/or": "and / or",
+    }
     for text, expected in examples.items():
         counts = lw.count(lines=[text], min_count=1, tokenizer="words", keep_ids=True)
         assert [counts.types[i] for i in counts.ids if i >= 0] == expected.split(), text

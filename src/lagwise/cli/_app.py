@@ -7,9 +7,14 @@ from typing import Annotated, Any
 
 import typer
 
-app = typer.Typer(name="lagwise", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
-                  context_settings={"help_option_names": ["-h", "--help"]},
-                  help="Count text once; fit word vectors, linear dynamical systems and hidden Markov models.")
+app = typer.Typer(
+    name="lagwise",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Count text once; fit word vectors, linear dynamical systems and hidden Markov models.",
+)
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but results and errors.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")]

@@ -35,12 +35,16 @@ def count(
     punctuation: Annotated[str, typer.Option(help="keep or drop punctuation (tokenizer words).")] = "keep",
     lowercase: Annotated[bool, typer.Option("--lowercase", help="Lower-case every token.")] = False,
     digits: Annotated[str | None, typer.Option(help="0: each digit becomes 0; NUM: each run of digits.")] = None,
-    errors: Annotated[str, typer.Option(help="Bytes that are not UTF-8: strict, replace or surrogateescape.")] = "strict",
+    errors: Annotated[
+        str, typer.Option(help="Bytes that are not UTF-8: strict, replace or surrogateescape.")
+    ] = "strict",
     max_token_bytes: Annotated[int | None, typer.Option(help="Refuse longer tokens.")] = None,
     subsample: Annotated[float | None, typer.Option(help="Drop frequent words at random, as word2vec does.")] = None,
     keep_ids: Annotated[bool, typer.Option("--keep-ids", help="Keep the text as ids.")] = False,
     memory: Annotated[str | None, typer.Option(help="Cap on memory, such as 2GB.")] = None,
     tmpdir: Annotated[Path | None, typer.Option(help="Folder of work files under a memory cap.")] = None,
+    checkpoint: Annotated[Path | None, typer.Option(help="Folder that keeps finished segments.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint folder.")] = False,
     seed: _app.Seed = 0,
     threads: Threads = None,
     force: Force = False,
@@ -53,18 +57,55 @@ def count(
 
     source: Any = files[0] if len(files) == 1 else files
     store = count_to_store(
-        output, source, overwrite=force, min_count=min_count, max_size=max_size, keep=keep or (), vocabulary=vocabulary,
-        pattern=pattern, wordlist=wordlist, wordlist_exempt=wordlist_exempt, max_lag=max_lag, window=window, weight=weight,
-        boundary=boundary, oov=oov, unk=unk, merge_unk=merge_unk, tokenizer=tokenizer, punctuation=punctuation,
-        lowercase=lowercase, digits=digits, errors=errors, max_token_bytes=max_token_bytes, subsample=subsample,
-        keep_ids=keep_ids, memory=memory, tmpdir=tmpdir, n_threads=threads, progress=not quiet, random_state=seed)
-    summary = {"store": str(output), "words": len(store.vocabulary), "tokens": store.n_tokens, "lines": store.n_lines,
-               "nonzeros": sum(store.nnz.values()), "seconds": store.run["seconds"]}
+        output,
+        source,
+        overwrite=force,
+        min_count=min_count,
+        max_size=max_size,
+        keep=keep or (),
+        vocabulary=vocabulary,
+        pattern=pattern,
+        wordlist=wordlist,
+        wordlist_exempt=wordlist_exempt,
+        max_lag=max_lag,
+        window=window,
+        weight=weight,
+        boundary=boundary,
+        oov=oov,
+        unk=unk,
+        merge_unk=merge_unk,
+        tokenizer=tokenizer,
+        punctuation=punctuation,
+        lowercase=lowercase,
+        digits=digits,
+        errors=errors,
+        max_token_bytes=max_token_bytes,
+        subsample=subsample,
+        keep_ids=keep_ids,
+        memory=memory,
+        tmpdir=tmpdir,
+        n_threads=threads,
+        progress=not quiet,
+        random_state=seed,
+        checkpoint=checkpoint,
+        resume=resume,
+    )
+    summary = {
+        "store": str(output),
+        "words": len(store.vocabulary),
+        "tokens": store.n_tokens,
+        "lines": store.n_lines,
+        "nonzeros": sum(store.nnz.values()),
+        "seconds": store.run["seconds"],
+    }
     if json:
         _app.emit(summary)
     else:
-        _app.say(f"{output}: {summary['words']} words of {summary['tokens']} tokens in {summary['lines']} lines, "
-                 f"{summary['nonzeros']} nonzero counts", quiet)
+        _app.say(
+            f"{output}: {summary['words']} words of {summary['tokens']} tokens in {summary['lines']} lines, "
+            f"{summary['nonzeros']} nonzero counts",
+            quiet,
+        )
 
 
 @app.command()
