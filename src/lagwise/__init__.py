@@ -22,6 +22,7 @@ _PUBLIC = {
     "SENS": "sens",
     "Vocabulary": "vocabulary",
     "WordVectors": "vectors",
+    "append": "merging",
     "count": "counting",
     "count_ids": "counting",
     "evaluate_analogies": "evaluate",

@@ -55,7 +55,7 @@ class CountStore:
         self.vocabulary, self.unigrams, self.options = vocabulary, unigrams, options
         self.ids, self.types, self.type_counts = ids, types, type_counts
         self.run = run or {}
-        self._spilled: Any = None  # work files of a store counted under a memory cap, removed with it
+        self.entries: dict[str, Any] = {}  # of matrices that were written while they were counted
         self._matrices, self._facts = matrices, facts
         self.n_tokens: int = facts["n_tokens"]
         self.n_lines: int = facts["n_lines"]
@@ -190,6 +190,33 @@ class CountStore:
         for lengths, pieces in both:
             builder.append(lengths, pieces)
         return (*builder.arrays(), scale)
+
+    def trim(
+        self, *, min_count: int | None = None, max_size: int | None = None, n_threads: int | None = None
+    ) -> CountStore:
+        """Raise `min_count` or lower `max_size` without the text.
+
+        Parameters
+        ----------
+        min_count, max_size : int, optional
+            The new limits; by default the store's own.
+        n_threads : int, optional
+            Number of threads; changes no result.
+
+        Returns
+        -------
+        CountStore
+            The same as counting the text with these limits: words cut become gaps (oov "keep") or fold into the
+            unknown symbol ("unk").
+
+        Raises
+        ------
+        ValueError
+            If the limits are looser than the store's, no word is left, or the store has oov "drop" and no ids.
+        """
+        from .merging import trim
+
+        return trim(self, min_count=min_count, max_size=max_size, n_threads=n_threads)
 
     def save(self, path: str | os.PathLike[str], overwrite: bool = False) -> None:
         """Write the store to a folder, whole or not at all.

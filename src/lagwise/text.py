@@ -30,7 +30,7 @@ def _check_line(number: int, line: Any, wanted: type | tuple[type, ...]) -> Any:
 
 
 def _text_lines(blocks: Iterable[Block], errors: str) -> Iterator[str]:
-    """Decoded lines of blocks, for tokenizers that are Python functions; "" closes nothing, a file's end is a line end."""
+    """Decoded lines of blocks, for tokenizers that are Python functions; the end of a file ends a line."""
     place = Place()
     carry = b""
     for block in blocks:

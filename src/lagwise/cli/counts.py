@@ -1,4 +1,4 @@
-"""Commands about counts: count, info."""
+"""Commands about counts: count, info, merge, trim, verify."""
 
 from __future__ import annotations
 
@@ -45,6 +45,7 @@ def count(
     tmpdir: Annotated[Path | None, typer.Option(help="Folder of work files under a memory cap.")] = None,
     checkpoint: Annotated[Path | None, typer.Option(help="Folder that keeps finished segments.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint folder.")] = False,
+    append: Annotated[Path | None, typer.Option(help="Store to add the text to; its own options apply.")] = None,
     seed: _app.Seed = 0,
     threads: Threads = None,
     force: Force = False,
@@ -56,6 +57,14 @@ def count(
     from ..counting import count_to_store
 
     source: Any = files[0] if len(files) == 1 else files
+    if append is not None:
+        from ..merging import append as add
+        from ..merging import load_store
+
+        longer = add(load_store(append), source, wordlist=wordlist, n_threads=threads, progress=not quiet)
+        longer.save(output, overwrite=force)
+        _app.say(f"{output}: {len(longer.vocabulary)} words of {longer.n_tokens} tokens", quiet)
+        return
     store = count_to_store(
         output,
         source,
@@ -124,3 +133,55 @@ def info(
         _app.emit(facts)
     else:
         _app.table(facts)
+
+
+Store = Annotated[Path, typer.Argument(help="A count store.", show_default=False)]
+Output = Annotated[Path, typer.Option("--output", "-o", help="Folder of the store to write.")]
+
+
+@app.command()
+def merge(
+    stores: Annotated[list[Path], typer.Argument(help="Count stores.", show_default=False)],
+    output: Output,
+    inexact: Annotated[bool, typer.Option("--inexact", help="Also merge stores whose vocabularies were cut.")] = False,
+    threads: Threads = None,
+    force: Force = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Add count stores, as if their texts had been counted together."""
+    from ..merging import load_store
+    from ..merging import merge as add
+
+    result = add(*(load_store(path) for path in stores), inexact=inexact, n_threads=threads)
+    result.save(output, overwrite=force)
+    _app.say(f"{output}: {len(result.vocabulary)} words of {result.n_tokens} tokens from {len(stores)} stores", quiet)
+
+
+@app.command()
+def trim(
+    store: Store,
+    output: Output,
+    min_count: Annotated[int | None, typer.Option(help="New least count of a word.")] = None,
+    max_size: Annotated[int | None, typer.Option(help="New largest number of words.")] = None,
+    threads: Threads = None,
+    force: Force = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Cut a store's vocabulary further, without the text."""
+    from ..merging import load_store
+
+    result = load_store(store).trim(min_count=min_count, max_size=max_size, n_threads=threads)
+    result.save(output, overwrite=force)
+    _app.say(f"{output}: {len(result.vocabulary)} words", quiet)
+
+
+@app.command()
+def verify(store: Store, quiet: Quiet = False, debug: Debug = False) -> None:
+    """Compare every checksum of a store."""
+    from ..counts import CountStore
+
+    CountStore.load(store, verify=True)
+    if not quiet:
+        print(f"{store}: whole")
