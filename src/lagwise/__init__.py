@@ -22,6 +22,7 @@ _PUBLIC = {
     "SENS": "sens",
     "Vocabulary": "vocabulary",
     "WordVectors": "vectors",
+    "append": "merging",
     "count": "counting",
     "count_ids": "counting",
     "evaluate_analogies": "evaluate",
@@ -31,7 +32,7 @@ _PUBLIC = {
 }
 _MODULES = ("distributed", "evaluate", "export", "hmm", "lds", "linalg", "operators", "plots", "sens", "vectors")
 
-__all__ = ["__version__", *_PUBLIC]  # noqa: PLE0604
+__all__ = ["__version__", *_PUBLIC]
 
 
 def __getattr__(name: str) -> Any:

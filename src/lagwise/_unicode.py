@@ -53,7 +53,8 @@ _RUNS = (
 def character_classes() -> np.ndarray:
     """The class of every code point, uint8 (0x110000,)."""
     runs = re.findall("([0-9a-f]+)([OSWU])", _RUNS)
-    classes = np.repeat(np.array(["OSWU".index(kind) for _, kind in runs], dtype=np.uint8),
-                        [int(length, 16) for length, _ in runs])
+    classes = np.repeat(
+        np.array(["OSWU".index(kind) for _, kind in runs], dtype=np.uint8), [int(length, 16) for length, _ in runs]
+    )
     classes.flags.writeable = False
     return classes

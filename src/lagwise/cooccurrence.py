@@ -55,15 +55,19 @@ def cut_rows(entries: np.ndarray, work: np.ndarray) -> Iterator[tuple[np.ndarray
     while first < rows:
         base_entries = ends_entries[first] - entries[first]
         base_work = ends_work[first] - work[first]
-        last = min(int(np.searchsorted(ends_entries, base_entries + BATCH_ENTRIES, "right")),
-                   int(np.searchsorted(ends_work, base_work + BATCH_WORK, "right")))
+        last = min(
+            int(np.searchsorted(ends_entries, base_entries + BATCH_ENTRIES, "right")),
+            int(np.searchsorted(ends_work, base_work + BATCH_WORK, "right")),
+        )
         last = max(last, first + 1)
         tasks, place, places, row = [first], 0, [], first
         while row < last:
             start = ends_entries[row] - entries[row]
             start_work = ends_work[row] - work[row]
-            stop = min(int(np.searchsorted(ends_entries, start + TASK_ENTRIES, "right")),
-                       int(np.searchsorted(ends_work, start_work + BATCH_WORK // 8, "right")))
+            stop = min(
+                int(np.searchsorted(ends_entries, start + TASK_ENTRIES, "right")),
+                int(np.searchsorted(ends_work, start_work + BATCH_WORK // 8, "right")),
+            )
             stop = min(max(stop, row + 1), last)
             places.append(place)
             place += int(ends_entries[stop - 1] - start) + 1
@@ -87,8 +91,10 @@ def window_rows(index: Index, weights: np.ndarray, n_threads: int) -> Iterator[t
     occurrences = np.diff(index.starts)
     largest = int(occurrences.max(initial=0)) * int(weights.sum(dtype=object))
     if largest >= 2**63:
-        raise OverflowError(f"weighted counts could reach {largest}, beyond 64 bits; count with a smaller window or flat "
-                            "weights, or use max_lag")
+        raise OverflowError(
+            f"weighted counts could reach {largest}, beyond 64 bits; count with a smaller window or flat "
+            "weights, or use max_lag"
+        )
     number = np.uint32 if largest < 2**32 else np.uint64
     weights = weights.astype(number)
     sums = np.zeros((n_threads, n_words + 1), dtype=number)
@@ -101,8 +107,21 @@ def window_rows(index: Index, weights: np.ndarray, n_threads: int) -> Iterator[t
             indices, values = np.empty(room, dtype=np.int32), np.empty(room, dtype=number)
         lengths = np.empty(tasks[-1] - tasks[0], dtype=np.int64)
         task_lengths = np.empty(len(places), dtype=np.int64)
-        windows_count(index.stream, index.starts, index.positions, weights, tasks, places, sums, bitmaps, lengths,
-                      task_lengths, indices, values, n_threads)
+        windows_count(
+            index.stream,
+            index.starts,
+            index.positions,
+            weights,
+            tasks,
+            places,
+            sums,
+            bitmaps,
+            lengths,
+            task_lengths,
+            indices,
+            values,
+            n_threads,
+        )
         yield lengths, [(indices[p : p + n], values[p : p + n]) for p, n in zip(places.tolist(), task_lengths.tolist())]
 
 
@@ -126,14 +145,35 @@ def lag_rows(index: Index, max_lag: int, n_threads: int) -> Iterator[tuple[np.nd
             values = np.empty((max_lag, room), dtype=np.uint32)
         lengths = np.empty((max_lag, tasks[-1] - tasks[0]), dtype=np.int64)
         task_lengths = np.empty((len(places), max_lag), dtype=np.int64)
-        lags_count(index.stream, index.starts, index.positions, tasks, places, sums, bitmaps, lengths, task_lengths,
-                   indices, values, n_threads)
-        yield lengths, [[(indices[k, p : p + n], values[k, p : p + n])
-                         for p, n in zip(places.tolist(), task_lengths[:, k].tolist())] for k in range(max_lag)]
+        lags_count(
+            index.stream,
+            index.starts,
+            index.positions,
+            tasks,
+            places,
+            sums,
+            bitmaps,
+            lengths,
+            task_lengths,
+            indices,
+            values,
+            n_threads,
+        )
+        yield (
+            lengths,
+            [
+                [
+                    (indices[k, p : p + n], values[k, p : p + n])
+                    for p, n in zip(places.tolist(), task_lengths[:, k].tolist())
+                ]
+                for k in range(max_lag)
+            ],
+        )
 
 
-def sum_rows(matrices: list[Any], factors: np.ndarray, shape: tuple[int, int],
-             n_threads: int) -> Iterator[tuple[np.ndarray, list[Any]]]:
+def sum_rows(
+    matrices: list[Any], factors: np.ndarray, shape: tuple[int, int], n_threads: int
+) -> Iterator[tuple[np.ndarray, list[Any]]]:
     """Add CSR matrices row by row; yields like `window_rows`.
 
     Parameters
@@ -150,7 +190,9 @@ def sum_rows(matrices: list[Any], factors: np.ndarray, shape: tuple[int, int],
     bound = np.zeros(shape[0], dtype=np.int64)
     for indptr, _, _, rows, _ in given:
         lengths = np.diff(indptr)
-        bound += lengths if rows is None else np.where(rows >= 0, lengths[np.maximum(rows, 0)] if len(lengths) else 0, 0)
+        bound += (
+            lengths if rows is None else np.where(rows >= 0, lengths[np.maximum(rows, 0)] if len(lengths) else 0, 0)
+        )
     sums = np.zeros((n_threads, max(shape[1], 1)), dtype=factors.dtype)
     bitmaps = np.zeros((n_threads, bitmap_size(shape[1])), dtype=np.uint64)
     room = 0
@@ -160,24 +202,44 @@ def sum_rows(matrices: list[Any], factors: np.ndarray, shape: tuple[int, int],
             indices, values = np.empty(room, dtype=np.int32), np.empty(room, dtype=factors.dtype)
         lengths = np.empty(tasks[-1] - tasks[0], dtype=np.int64)
         task_lengths = np.empty(len(places), dtype=np.int64)
-        rows_sum(given, factors, shape[1], tasks, places, sums, bitmaps, lengths, task_lengths, indices, values, n_threads)
+        rows_sum(
+            given, factors, shape[1], tasks, places, sums, bitmaps, lengths, task_lengths, indices, values, n_threads
+        )
         yield lengths, [(indices[p : p + n], values[p : p + n]) for p, n in zip(places.tolist(), task_lengths.tolist())]
 
 
-def _as_kernel_csr(indptr: np.ndarray, indices: np.ndarray, data: np.ndarray, rows: np.ndarray | None = None,
-                   columns: np.ndarray | None = None) -> tuple[Any, ...]:
-    return (np.ascontiguousarray(indptr, dtype=np.int64), indices, data.view(np.uint8).reshape(len(data), data.itemsize),
-            rows, columns)
+def _as_kernel_csr(
+    indptr: np.ndarray,
+    indices: np.ndarray,
+    data: np.ndarray,
+    rows: np.ndarray | None = None,
+    columns: np.ndarray | None = None,
+) -> tuple[Any, ...]:
+    return (
+        np.ascontiguousarray(indptr, dtype=np.int64),
+        indices,
+        data.view(np.uint8).reshape(len(data), data.itemsize),
+        rows,
+        columns,
+    )
 
 
-def transpose(indptr: np.ndarray, indices: np.ndarray, data: np.ndarray, n_columns: int,
-              n_threads: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def transpose(
+    indptr: np.ndarray, indices: np.ndarray, data: np.ndarray, n_columns: int, n_threads: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The transpose of a CSR matrix with unsigned data."""
     from ._kernels.rows import csr_transpose
 
     out = (np.zeros(n_columns + 1, dtype=np.int64), np.empty(len(indices), dtype=np.int32), np.empty_like(data))
-    csr_transpose(np.ascontiguousarray(indptr, dtype=np.int64), indices, data, n_columns, *out,
-                  np.empty((n_threads, max(n_columns, 1)), dtype=np.int64), n_threads)
+    csr_transpose(
+        np.ascontiguousarray(indptr, dtype=np.int64),
+        indices,
+        data,
+        n_columns,
+        *out,
+        np.empty((n_threads, max(n_columns, 1)), dtype=np.int64),
+        n_threads,
+    )
     return out
 
 
@@ -207,8 +269,10 @@ def window_weights(size: int, weight: Any) -> tuple[np.ndarray, int]:
             return np.arange(size, 0, -1).astype(np.uint64), size
         if weight == "harmonic":
             if size > 20:
-                raise ValueError(f"harmonic weights are exact only up to window 20, not {size}; count with "
-                                 f"max_lag={size} and ask for window(size, 'harmonic') from that store")
+                raise ValueError(
+                    f"harmonic weights are exact only up to window 20, not {size}; count with "
+                    f"max_lag={size} and ask for window(size, 'harmonic') from that store"
+                )
             scale = math.lcm(*range(1, size + 1))
             return np.array([scale // k for k in range(1, size + 1)], dtype=np.uint64), scale
         raise ValueError(f"weight is {weight!r}; expected 'flat', 'harmonic', 'linear' or an array g(1..size)")

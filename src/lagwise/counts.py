@@ -40,12 +40,22 @@ class CountStore:
         With ``keep_ids``: the text as ids of the full, uncut vocabulary `types`, -1 behind each sequence.
     """
 
-    def __init__(self, vocabulary: Vocabulary, unigrams: np.ndarray, matrices: dict[str, Matrix], facts: dict[str, Any],
-                 options: dict[str, Any], ids: np.ndarray | None = None, types: Vocabulary | None = None,
-                 type_counts: np.ndarray | None = None, run: dict[str, Any] | None = None):
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        unigrams: np.ndarray,
+        matrices: dict[str, Matrix],
+        facts: dict[str, Any],
+        options: dict[str, Any],
+        ids: np.ndarray | None = None,
+        types: Vocabulary | None = None,
+        type_counts: np.ndarray | None = None,
+        run: dict[str, Any] | None = None,
+    ):
         self.vocabulary, self.unigrams, self.options = vocabulary, unigrams, options
         self.ids, self.types, self.type_counts = ids, types, type_counts
         self.run = run or {}
+        self.entries: dict[str, Any] = {}  # of matrices that were written while they were counted
         self._matrices, self._facts = matrices, facts
         self.n_tokens: int = facts["n_tokens"]
         self.n_lines: int = facts["n_lines"]
@@ -84,8 +94,9 @@ class CountStore:
             If the store does not hold this lag.
         """
         if self.max_lag is None:
-            raise ValueError(f"this store holds one window of {self.window_size}, no single lags; count again with "
-                             f"max_lag={k}")
+            raise ValueError(
+                f"this store holds one window of {self.window_size}, no single lags; count again with max_lag={k}"
+            )
         k = check_int("k", k, 1)
         if k > self.max_lag:
             raise ValueError(f"counts hold lags 1..{self.max_lag}, not {k}; count again with max_lag={k}")
@@ -128,8 +139,9 @@ class CountStore:
         values = data.astype(np.int64) if scale == 1 and data.dtype.kind == "u" else data / scale
         return self._csr((indptr, indices, values), raw=True)
 
-    def window_arrays(self, size: int | None = None, weight: Any = None,
-                      n_threads: int | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+    def window_arrays(
+        self, size: int | None = None, weight: Any = None, n_threads: int | None = None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
         """The symmetric window as CSR arrays whose integer data are to be divided by a scale.
 
         Returns
@@ -145,17 +157,23 @@ class CountStore:
         if self.max_lag is None:
             own = self.options["weight"]
             if size is not None and check_int("size", size, 1) != self.window_size:
-                raise ValueError(f"this store holds window {self.window_size}, not {size}; count again with window={size}, "
-                                 f"or with max_lag={size}, which serves every window up to it")
+                raise ValueError(
+                    f"this store holds window {self.window_size}, not {size}; count again with window={size}, "
+                    f"or with max_lag={size}, which serves every window up to it"
+                )
             if weight is not None and not _same_weight(weight, own):
-                raise ValueError(f"this store holds weight {own!r}, not {weight!r}; count again with that weight, or with "
-                                 f"max_lag={self.window_size}, which serves every weight")
+                raise ValueError(
+                    f"this store holds weight {own!r}, not {weight!r}; count again with that weight, or with "
+                    f"max_lag={self.window_size}, which serves every weight"
+                )
             one_sided, scale = self._matrices["window"], self.options["weight_scale"]
         else:
             size = check_int("size", 5 if size is None else size, 1)
             if size > self.max_lag:
-                raise ValueError(f"counts hold lags 1..{self.max_lag}, window {size} needs 1..{size}; count again with "
-                                 f"max_lag={size}")
+                raise ValueError(
+                    f"counts hold lags 1..{self.max_lag}, window {size} needs 1..{size}; count again with "
+                    f"max_lag={size}"
+                )
             weights, scale = window_weights(size, "flat" if weight is None else weight)
             lags = [self._matrices[f"lag{k}"] for k in range(1, size + 1)]
             builder = disk.MatrixBuilder()
@@ -172,6 +190,33 @@ class CountStore:
         for lengths, pieces in both:
             builder.append(lengths, pieces)
         return (*builder.arrays(), scale)
+
+    def trim(
+        self, *, min_count: int | None = None, max_size: int | None = None, n_threads: int | None = None
+    ) -> CountStore:
+        """Raise `min_count` or lower `max_size` without the text.
+
+        Parameters
+        ----------
+        min_count, max_size : int, optional
+            The new limits; by default the store's own.
+        n_threads : int, optional
+            Number of threads; changes no result.
+
+        Returns
+        -------
+        CountStore
+            The same as counting the text with these limits: words cut become gaps (oov "keep") or fold into the
+            unknown symbol ("unk").
+
+        Raises
+        ------
+        ValueError
+            If the limits are looser than the store's, no word is left, or the store has oov "drop" and no ids.
+        """
+        from .merging import trim
+
+        return trim(self, min_count=min_count, max_size=max_size, n_threads=n_threads)
 
     def save(self, path: str | os.PathLike[str], overwrite: bool = False) -> None:
         """Write the store to a folder, whole or not at all.
@@ -190,8 +235,14 @@ class CountStore:
         with disk.store_folder(path, overwrite) as folder:
             entries = {}
             for name, (indptr, indices, data) in self._matrices.items():
-                for part, array, narrow in (("indptr", indptr, False), ("indices", indices, False), ("data", data, True)):
-                    entries[f"{name}.{part}"] = _write_array(folder, f"{name}.{part}", array, narrow and data.dtype.kind == "u")
+                for part, array, narrow in (
+                    ("indptr", indptr, False),
+                    ("indices", indices, False),
+                    ("data", data, True),
+                ):
+                    entries[f"{name}.{part}"] = _write_array(
+                        folder, f"{name}.{part}", array, narrow and data.dtype.kind == "u"
+                    )
             self._write_rest(folder, entries)
 
     def _write_rest(self, folder: Path, entries: dict[str, Any]) -> None:
@@ -205,8 +256,15 @@ class CountStore:
             types = self.types.dumps()
             (folder / "types.txt").write_bytes(types)
             texts["types.txt"] = {"length": len(self.types), "crc32": disk.zlib.crc32(types)}
-        meta = {"format": disk.FORMAT, "version": disk.VERSION, "options": self.options, "facts": self._facts,
-                "normalization": self.vocabulary.normalization.to_dict(), "arrays": entries, "texts": texts}
+        meta = {
+            "format": disk.FORMAT,
+            "version": disk.VERSION,
+            "options": self.options,
+            "facts": self._facts,
+            "normalization": self.vocabulary.normalization.to_dict(),
+            "arrays": entries,
+            "texts": texts,
+        }
         disk.write_json(folder / "run.json", self.run)
         disk.write_json(folder / "meta.json", meta)
 
@@ -236,7 +294,9 @@ class CountStore:
         for name in names:
             matrix = tuple(arrays[f"{name}.{part}"] for part in ("indptr", "indices", "data"))
             if len(matrix[0]) != len(words) + 1 or matrix[0][-1] != len(matrix[1]) or len(matrix[1]) != len(matrix[2]):
-                raise ValueError(f"{path} is damaged: the arrays of {name} do not fit each other and {len(words)} words")
+                raise ValueError(
+                    f"{path} is damaged: the arrays of {name} do not fit each other and {len(words)} words"
+                )
             matrices[name] = matrix
         if len(arrays["unigrams"]) != len(words):
             raise ValueError(f"{path} is damaged: {len(arrays['unigrams'])} unigram counts for {len(words)} words")
@@ -246,11 +306,22 @@ class CountStore:
             run = disk.json.loads((folder / "run.json").read_text(encoding="utf-8"))
         except (OSError, ValueError):
             pass
-        return cls(words, arrays["unigrams"], matrices, meta["facts"], options,  # type: ignore[arg-type]
-                   arrays.get("ids"), types, arrays.get("type_counts"), run)
+        return cls(
+            words,
+            arrays["unigrams"],
+            matrices,
+            meta["facts"],
+            options,  # type: ignore[arg-type]
+            arrays.get("ids"),
+            types,
+            arrays.get("type_counts"),
+            run,
+        )
 
 
-def _read_words(folder: Path, name: str, meta: dict[str, Any], normalization: Normalization, verify: bool) -> Vocabulary:
+def _read_words(
+    folder: Path, name: str, meta: dict[str, Any], normalization: Normalization, verify: bool
+) -> Vocabulary:
     entry = meta["texts"][name]
     try:
         raw = (folder / name).read_bytes()
@@ -283,6 +354,8 @@ def _same_weight(asked: Any, own: Any) -> bool:
 def _add_real(a: Matrix, b: Matrix, n_words: int) -> Matrix:
     from scipy.sparse import csr_array
 
-    both = csr_array((a[2], a[1], a[0]), shape=(n_words, n_words)) + csr_array((b[2], b[1], b[0]), shape=(n_words, n_words))
+    both = csr_array((a[2], a[1], a[0]), shape=(n_words, n_words)) + csr_array(
+        (b[2], b[1], b[0]), shape=(n_words, n_words)
+    )
     both.sort_indices()
     return both.indptr.astype(np.int64), both.indices.astype(np.int32), both.data

@@ -56,8 +56,10 @@ def select_words(scanned: Scanned, rule: Filter, normalization: Normalization, o
     unk = normalization.unk if oov == "unk" else None
     unk_type = -1 if unk is None else table.find(unk.encode("utf-8", "surrogateescape"))
     if unk_type >= 0 and counts[unk_type] and not merge_unk:
-        raise ValueError(f"the text itself holds the unknown symbol {unk!r} ({counts[unk_type]} times); choose another "
-                         "with unk=, or pass merge_unk=True to count both as one")
+        raise ValueError(
+            f"the text itself holds the unknown symbol {unk!r} ({counts[unk_type]} times); choose another "
+            "with unk=, or pass merge_unk=True to count both as one"
+        )
     enough = np.flatnonzero(counts >= max(rule.min_count, 1))
     words = {int(i): table.word(int(i)) for i in enough if i != unk_type}
     if rule.pattern is not None or rule.wordlist is not None:
@@ -78,9 +80,11 @@ def select_words(scanned: Scanned, rule: Filter, normalization: Normalization, o
     n_all = int(scanned.counts.sum()) + scanned.n_refused
     if not n_all:
         raise ValueError("no tokens: the text is empty")
-    if not chosen:
-        raise ValueError(f"no word is left: none of the {int((counts > 0).sum())} distinct words ({n_all} tokens) passes "
-                         f"min_count={rule.min_count} and the filters; lower min_count or loosen them")
+    if not chosen and not (unk_type >= 0 and counts[unk_type]):
+        raise ValueError(
+            f"no word is left: none of the {int((counts > 0).sum())} distinct words ({n_all} tokens) passes "
+            f"min_count={rule.min_count} and the filters; lower min_count or loosen them"
+        )
     if unk is not None:
         named = {word for word, _ in chosen}
         n_unk = n_all - sum(count for _, count in chosen)
@@ -99,11 +103,15 @@ def fix_words(scanned: Scanned, vocabulary: Vocabulary, oov: str, merge_unk: boo
     chosen = [(raw, int(scanned.counts[place]) if place >= 0 else 0) for raw, place in zip(raws, places)]
     if unk is not None:
         if unk not in vocabulary:
-            raise ValueError(f'oov="unk" needs the unknown symbol {unk!r} in the fixed vocabulary; add it, or use another oov')
+            raise ValueError(
+                f'oov="unk" needs the unknown symbol {unk!r} in the fixed vocabulary; add it, or use another oov'
+            )
         number = vocabulary.id(unk)
         if chosen[number][1] and not merge_unk:
-            raise ValueError(f"the text itself holds the unknown symbol {unk!r} ({chosen[number][1]} times); choose "
-                             "another with unk=, or pass merge_unk=True to count both as one")
+            raise ValueError(
+                f"the text itself holds the unknown symbol {unk!r} ({chosen[number][1]} times); choose "
+                "another with unk=, or pass merge_unk=True to count both as one"
+            )
         others = sum(count for i, (_, count) in enumerate(chosen) if i != number)
         chosen[number] = (raws[number], int(scanned.counts.sum()) + scanned.n_refused - others)
     if not int(scanned.counts.sum()) + scanned.n_refused:
@@ -126,8 +134,9 @@ def _ranked(words: Iterable[tuple[bytes, int]]) -> list[tuple[bytes, int]]:
     return sorted(by_bytes, key=lambda pair: -pair[1])
 
 
-def _number(scanned: Scanned, chosen: list[tuple[bytes, int]], normalization: Normalization, oov: str,
-            unk: str | None) -> Selection:
+def _number(
+    scanned: Scanned, chosen: list[tuple[bytes, int]], normalization: Normalization, oov: str, unk: str | None
+) -> Selection:
     n_words = len(chosen)
     numbers = {raw: number for number, (raw, _) in enumerate(chosen)}
     other: int = n_words if oov == "keep" else DROP if unk is None else numbers[unk.encode("utf-8", "surrogateescape")]
@@ -144,8 +153,9 @@ def _number(scanned: Scanned, chosen: list[tuple[bytes, int]], normalization: No
         if place >= 0:
             is_cut[place] = False
     vocabulary = Vocabulary((_text(raw) for raw, _ in chosen), normalization)
-    return Selection(vocabulary, counts, ids, other, int(is_cut.sum()),
-                     int(scanned.counts[is_cut].sum()) + scanned.n_refused)
+    return Selection(
+        vocabulary, counts, ids, other, int(is_cut.sum()), int(scanned.counts[is_cut].sum()) + scanned.n_refused
+    )
 
 
 def as_words(name: str, value: Any) -> tuple[str, ...]:

@@ -52,16 +52,22 @@ def list_sources(source: Any) -> list[Any]:
         if isinstance(source, io.TextIOBase):
             raise TypeError("the open file is in text mode; open it in binary mode ('rb')")
         return [source]
-    raise TypeError(f"source is a {type(source).__name__}; expected a path, a list of paths or an open binary file "
-                    "(text in memory goes through lines=)")
+    raise TypeError(
+        f"source is a {type(source).__name__}; expected a path, a list of paths or an open binary file "
+        "(text in memory goes through lines=)"
+    )
 
 
 def _expand(name: str) -> list[Any]:
     if name == "-" or "://" in name:
         return [name]
     if os.path.isdir(name):
-        found = [os.path.join(folder, file) for folder, folders, files in os.walk(name)
-                 for file in files if not file.startswith(".")]
+        found = [
+            os.path.join(folder, file)
+            for folder, folders, files in os.walk(name)
+            for file in files
+            if not file.startswith(".")
+        ]
         if not found:
             raise FileNotFoundError(f"the folder {name} holds no files")
         return sorted(found, key=os.fsencode)
@@ -151,7 +157,7 @@ class _Reader:
                 if not data:
                     data = self._pull(1 << 18)
                     if not data:
-                        raise EOFError(f"{self.name} is cut short: its {kind} stream has no end")
+                        raise OSError(f"{self.name} is cut short: its {kind} stream has no end")
                 try:
                     out = machine.decompress(data)
                 except Exception as error:
@@ -204,7 +210,7 @@ def read_blocks(sources: Iterable[Any], block_bytes: int | None = None) -> Itera
 
     Raises
     ------
-    OSError, EOFError
+    OSError
         Naming the file that cannot be read or decompressed.
     """
     from ._kernels import tokens
@@ -219,7 +225,9 @@ def read_blocks(sources: Iterable[Any], block_bytes: int | None = None) -> Itera
             carry = np.empty(0, dtype=np.uint8)
             first, ended = True, False
             while not ended:
-                data = np.empty(max(size_wanted, 2 * len(carry) if len(carry) >= size_wanted else 0) + padding, np.uint8)
+                data = np.empty(
+                    max(size_wanted, 2 * len(carry) if len(carry) >= size_wanted else 0) + padding, np.uint8
+                )
                 filled = len(carry)
                 data[:filled] = carry
                 view = memoryview(data)

@@ -75,7 +75,9 @@ class ArrayWriter:
         """Write the header; returns dtype, length and checksum."""
         text = f"{{'descr': '{self.dtype.str}', 'fortran_order': False, 'shape': ({self.length},), }}"
         self._file.seek(0)
-        self._write(b"\x93NUMPY\x01\x00" + (_HEADER - 10).to_bytes(2, "little") + text.ljust(_HEADER - 11).encode() + b"\n")
+        self._write(
+            b"\x93NUMPY\x01\x00" + (_HEADER - 10).to_bytes(2, "little") + text.ljust(_HEADER - 11).encode() + b"\n"
+        )
         self._file.close()
         return {"dtype": self.dtype.str, "length": self.length, "crc32": self.crc}
 
@@ -101,8 +103,11 @@ class MatrixWriter:
             self._data.append(values)
 
     def close(self) -> dict[str, Any]:
-        return {f"{self.name}.indptr": self._indptr.close(), f"{self.name}.indices": self._indices.close(),
-                f"{self.name}.data": self._data.close()}
+        return {
+            f"{self.name}.indptr": self._indptr.close(),
+            f"{self.name}.indices": self._indices.close(),
+            f"{self.name}.data": self._data.close(),
+        }
 
 
 class MatrixBuilder:
@@ -122,7 +127,9 @@ class MatrixBuilder:
                 self._data.append(values.astype(kind))
 
     def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.concatenate([np.zeros(0, np.int64), *self._lengths]))])
+        indptr = np.concatenate(
+            [np.zeros(1, np.int64), np.cumsum(np.concatenate([np.zeros(0, np.int64), *self._lengths]))]
+        )
         kind = np.result_type(np.uint8, *{piece.dtype for piece in self._data})
         return indptr, _join(self._indices, np.dtype(np.int32)), _join(self._data, kind)
 
@@ -154,7 +161,9 @@ def store_folder(path: str | os.PathLike[str], overwrite: bool) -> Iterator[Path
         raise FileExistsError(f"{path} is not a folder; a count store is a folder: choose another name")
     if target.exists():
         if not is_store(target):
-            raise FileExistsError(f"{path} exists and is not a lagwise store; it is never overwritten: choose another name")
+            raise FileExistsError(
+                f"{path} exists and is not a lagwise store; it is never overwritten: choose another name"
+            )
         if not overwrite:
             raise FileExistsError(f"{path} exists; remove it, choose another name or pass overwrite=True (--force)")
     if not target.parent.is_dir():
@@ -214,7 +223,9 @@ def read_meta(path: Path) -> dict[str, Any]:
         raise ValueError(f"{path} is not a count store (no meta.json of lagwise); make one with lagwise count")
     meta = json.loads((path / "meta.json").read_text(encoding="utf-8"))
     if meta["version"] > VERSION:
-        raise ValueError(f"{path} has store format {meta['version']}; this lagwise reads up to {VERSION}: upgrade lagwise")
+        raise ValueError(
+            f"{path} has store format {meta['version']}; this lagwise reads up to {VERSION}: upgrade lagwise"
+        )
     return meta
 
 
@@ -229,12 +240,16 @@ def read_array(path: Path, name: str, entry: dict[str, Any], verify: bool = Fals
     except (OSError, ValueError, EOFError) as error:
         raise ValueError(f"{path} is not a whole count store: {name}.npy cannot be read ({error})") from None
     if array.dtype.str != entry["dtype"] or array.shape != (entry["length"],):
-        raise ValueError(f"{path} is damaged: {name}.npy holds {array.dtype.str} {array.shape}, its meta.json says "
-                         f"{entry['dtype']} ({entry['length']},)")
+        raise ValueError(
+            f"{path} is damaged: {name}.npy holds {array.dtype.str} {array.shape}, its meta.json says "
+            f"{entry['dtype']} ({entry['length']},)"
+        )
     if verify:
         crc = 0
         for start in range(0, len(array), 1 << 20):
             crc = zlib.crc32(np.ascontiguousarray(array[start : start + (1 << 20)]).view(np.uint8).data, crc)
         if crc != entry["crc32"]:
-            raise ValueError(f"{path} is damaged: the checksum of {name}.npy is {crc}, its meta.json says {entry['crc32']}")
+            raise ValueError(
+                f"{path} is damaged: the checksum of {name}.npy is {crc}, its meta.json says {entry['crc32']}"
+            )
     return array

@@ -78,14 +78,29 @@ class Expected:
         return out
 
     def window(self, size, weight="flat"):
-        gains = {"flat": lambda k: 1, "harmonic": lambda k: Fraction(1, k), "linear": lambda k: Fraction(size - k + 1, size)}
+        gains = {
+            "flat": lambda k: 1,
+            "harmonic": lambda k: Fraction(1, k),
+            "linear": lambda k: Fraction(size - k + 1, size),
+        }
         gain = gains[weight] if isinstance(weight, str) else lambda k: Fraction(weight[k - 1])
-        total = sum(int(1) * gain(k) * (self.lag(k) + self.lag(k).T).astype(object) for k in range(1, size + 1))
+        total = sum(1 * gain(k) * (self.lag(k) + self.lag(k).T).astype(object) for k in range(1, size + 1))
         return np.array(total, dtype=np.float64)
 
 
-def count(lines, max_lag=7, min_count=5, max_size=None, keep=(), boundary="line", oov="keep", unk="<unk>",
-          tokenizer=split_whitespace, lowercase=False, digits=None):
+def count(
+    lines,
+    max_lag=7,
+    min_count=5,
+    max_size=None,
+    keep=(),
+    boundary="line",
+    oov="keep",
+    unk="<unk>",
+    tokenizer=split_whitespace,
+    lowercase=False,
+    digits=None,
+):
     """lines: list of str without newlines. Returns what a store should hold."""
     sequences, current = [], []
     tokens_of_lines = [[fold(token, lowercase, digits) for token in tokenizer(line)] for line in lines]
