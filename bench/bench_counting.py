@@ -18,9 +18,27 @@ needs_glove = pytest.mark.skipif(not GLOVE, reason="needs GloVe's programs in th
 def glove_count(text: Path, work: Path, window: int, flat: bool = False) -> None:
     """vocab_count, then cooccur into a file of (word, word, count) records."""
     run([f"{GLOVE}/vocab_count", "-min-count", "5", "-verbose", "0"], stdin=text, stdout=work / "vocab.txt")
-    run([f"{GLOVE}/cooccur", "-memory", "8", "-vocab-file", str(work / "vocab.txt"), "-verbose", "0", "-symmetric", "1",
-         "-window-size", str(window), "-distance-weighting", "0" if flat else "1", "-overflow-file", str(work / "overflow")],
-        stdin=text, stdout=work / "pairs.bin")
+    run(
+        [
+            f"{GLOVE}/cooccur",
+            "-memory",
+            "8",
+            "-vocab-file",
+            str(work / "vocab.txt"),
+            "-verbose",
+            "0",
+            "-symmetric",
+            "1",
+            "-window-size",
+            str(window),
+            "-distance-weighting",
+            "0" if flat else "1",
+            "-overflow-file",
+            str(work / "overflow"),
+        ],
+        stdin=text,
+        stdout=work / "pairs.bin",
+    )
 
 
 def assert_equals_glove(store: Path, work: Path) -> None:
@@ -28,8 +46,9 @@ def assert_equals_glove(store: Path, work: Path) -> None:
 
     On small texts GloVe's merge adds the very first record of its output to itself, so that one cell may be twice ours.
     """
-    import lagwise as lw
     from scipy.sparse import coo_array
+
+    import lagwise as lw
 
     counts = lw.load(store)
     words = [line.rsplit(b" ", 1)[0].decode() for line in (work / "vocab.txt").read_bytes().splitlines()]
@@ -60,8 +79,12 @@ def bench_window_10_against_glove(benchmark, tmp_path, n_threads, oov):
         ours()
         glove_count(text, tmp_path, 10, flat=True)
         assert_equals_glove(store, tmp_path)
-    versus(benchmark, ours, {"GloVe": lambda: glove_count(text, tmp_path, 10)},
-           f"text -> store, window 10, oov {oov}, {n_threads} thread(s)")
+    versus(
+        benchmark,
+        ours,
+        {"GloVe": lambda: glove_count(text, tmp_path, 10)},
+        f"text -> store, window 10, oov {oov}, {n_threads} thread(s)",
+    )
     shutil.rmtree(store)
 
 
@@ -74,8 +97,12 @@ def bench_lags_7_against_glove(benchmark, tmp_path, n_threads):
     def ours():
         lagwise("count", text, "-o", store, "--max-lag", 7, "--threads", n_threads, "--force")
 
-    versus(benchmark, ours, {"GloVe": lambda: glove_count(text, tmp_path, 7)},
-           f"text -> lag store, lags 1..7, {n_threads} thread(s)")
+    versus(
+        benchmark,
+        ours,
+        {"GloVe": lambda: glove_count(text, tmp_path, 7)},
+        f"text -> lag store, lags 1..7, {n_threads} thread(s)",
+    )
 
 
 @needs_glove
@@ -88,8 +115,16 @@ def bench_ids_against_glove(benchmark, tmp_path, n_threads):
     text = corpus()
 
     def ours():
-        scan_text(text, None, Normalization(), function=None, errors="strict", max_token_bytes=None, n_threads=n_threads,
-                  progress=False)
+        scan_text(
+            text,
+            None,
+            Normalization(),
+            function=None,
+            errors="strict",
+            max_token_bytes=None,
+            n_threads=n_threads,
+            progress=False,
+        )
 
     def peer():
         run([f"{GLOVE}/vocab_count", "-min-count", "5", "-verbose", "0"], stdin=text, stdout=tmp_path / "vocab.txt")
@@ -106,8 +141,16 @@ def bench_two_threads_against_one(benchmark):
     from lagwise.vocabulary import Normalization
 
     assert DEFAULT_LAG == 7
-    scanned = scan_text(corpus(), None, Normalization(), function=None, errors="strict", max_token_bytes=None, n_threads=2,
-                        progress=False)
+    scanned = scan_text(
+        corpus(),
+        None,
+        Normalization(),
+        function=None,
+        errors="strict",
+        max_token_bytes=None,
+        n_threads=2,
+        progress=False,
+    )
     chosen = select_words(scanned, Filter(5), Normalization(), "keep", False)
     stream, _ = renumber(scanned, chosen.ids, chosen.rejected, "line")
     ids = stream.read(0, stream.length)
@@ -124,6 +167,10 @@ def bench_import(benchmark):
     """`import lagwise` beyond `import numpy`."""
     import sys
 
-    versus(benchmark, lambda: run([sys.executable, "-c", "import numpy, lagwise"]),
-           {"numpy alone": lambda: run([sys.executable, "-c", "import numpy"])}, "import numpy, lagwise",
-           rounds=1 if SMOKE else 15)
+    versus(
+        benchmark,
+        lambda: run([sys.executable, "-c", "import numpy, lagwise"]),
+        {"numpy alone": lambda: run([sys.executable, "-c", "import numpy"])},
+        "import numpy, lagwise",
+        rounds=1 if SMOKE else 15,
+    )

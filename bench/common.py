@@ -98,7 +98,9 @@ def versus(benchmark, ours, peers, label, rounds=5, setup=None):
     ratios = {}
     for name, samples in times.items():
         ratios[name] = statistics.median(samples) / own
-        print(f"\n{label}: {own:.3f} s, {name} {statistics.median(samples):.3f} s, ratio {ratios[name]:.2f} "
-              f"(medians of {rounds}, interleaved)")
+        print(
+            f"\n{label}: {own:.3f} s, {name} {statistics.median(samples):.3f} s, ratio {ratios[name]:.2f} "
+            f"(medians of {rounds}, interleaved)"
+        )
     benchmark.extra_info.update({"label": label, "ratios": ratios})
     return ratios
