@@ -1,0 +1,369 @@
+"""SENS: spectral word embedding with negative sampling, and the factorisations it is compared with."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ._estimator import Estimator
+from ._progress import Progress
+from ._threads import resolve_threads
+from ._validation import (
+    check_bool,
+    check_choice,
+    check_fitted,
+    check_int,
+    check_random_state,
+    check_real,
+)
+from .negatives import add_random_negatives, dominate_diagonal
+from .pmi import Counts, PMIMatrix, check_alpha, pmi_matrix, row_sums, window_counts
+
+VARIANTS = ("sens", "svd-ns", "svd-ns-shifted", "pmi", "ppmi", "sppmi", "counts", "log-counts", "sqrt-counts")
+
+# Whole settings under a name, chosen on data other than the eight similarity sets and the analogies (bench/paper).
+PRESETS: dict[str, dict[str, Any]] = {
+    "paper": {"variant": "sens", "alpha": -2.5, "window": 5, "weight": "flat"},
+    "balanced": {"variant": "sens", "alpha": -2.5, "shift": 2.5, "window": 7, "weight": (4, 4, 3, 3, 2, 1, 1),
+                 "smoothing": 0.75, "power": 0.25},
+    "similarity": {"variant": "sens", "alpha": -2.5, "shift": 2.5, "window": 7, "weight": (4, 4, 3, 3, 2, 1, 1),
+                   "smoothing": 0.75, "power": 0.0},
+    "analogies": {"variant": "sens", "alpha": -2.5, "shift": 4.0, "window": 7, "weight": (4, 4, 3, 3, 2, 1, 1),
+                  "smoothing": 0.75, "power": 0.4},
+}
+DEFAULT_PRESET = "balanced"  # of the command line
+
+
+class SENS(Estimator):
+    """Spectral word vectors from window counts (Soleimani & Matwin, AAAI 2018).
+
+    The matrix M holds the base-2 PMI of the observed pairs above `alpha` (other entries are 0). The vectors maximise
+    ``sum_ij M_ij (w_i . w_j) = Tr(W'MW)`` over orthonormal columns: the eigenvectors of the algebraically largest
+    eigenvalues. The other variants factorise their matrix by modulus (singular vectors).
+
+    Parameters
+    ----------
+    n_components : int
+        Length d of the vectors.
+    variant : str
+        "sens"; "svd-ns" (same matrix, largest moduli: the paper's experiments); "svd-ns-shifted" (kept entries minus
+        alpha, as the authors' program does); "pmi" (every observed pair); "ppmi" (alpha 0); "sppmi"
+        (max(PMI - log2 negatives, 0)); "counts", "log-counts" (log(1 + X)), "sqrt-counts".
+    alpha : float, "auto" or None
+        Threshold in bits: pairs with PMI > alpha are kept. None keeps all observed pairs; "auto" keeps negatives at
+        two thirds of the positives. Used by sens, svd-ns and svd-ns-shifted.
+    shift : float
+        Bits added to every kept entry (sens, svd-ns, pmi, ppmi).
+    window : int or None, weight : str or array_like
+        The window counts to factorise, as for `CountStore.window`; window None takes a windowed store's own.
+    smoothing : float, smooth : {"both", "context"}
+        Exponent of the marginals, of both or of the contexts only (then not symmetric: not for "sens").
+    power : float
+        Vectors are U s^power.
+    drop_first : int
+        Leading components left out of `word_vectors` and `embedding_`.
+    negatives : float
+        k of "sppmi".
+    psd : bool
+        Raise each diagonal entry to the sum of the moduli of its row, so that M is positive semi-definite.
+    random_negatives : float
+        Unobserved pairs to set to alpha, as a fraction of the observed off-diagonal pairs.
+    preset : str, optional
+        One of "paper", "balanced", "similarity", "analogies": a whole setting; arguments that differ from their
+        defaults come before it.
+    tol : float
+        Bound on the residual ``max |M u - lambda u| / |lambda_1|``.
+    solver : {"lanczos", "krylov", "arpack"}
+        Thick-restart block Lanczos to `tol`; eight passes of block Krylov; SciPy's eigsh.
+    random_state : int, Generator, RandomState or None
+    n_threads : int or None
+        Never changes the result.
+
+    Attributes
+    ----------
+    vectors_ : ndarray of float32, shape (n_words, d)
+        Eigenvectors (left singular vectors), orthonormal, the largest entry of each positive.
+    embedding_ : ndarray of float32, shape (n_words, d - drop_first)
+        ``vectors_ * |eigenvalues_| ** power``.
+    eigenvalues_ : ndarray of float64, shape (d,)
+        Singular values for smooth="context".
+    residual_ : float
+    objective_ : float
+        Sum of the kept eigenvalues = Tr(W'MW).
+    negative_in_top_ : int
+        Negative eigenvalues whose modulus reaches the d-th: SVD-NS spans the same space as SENS iff it is 0. Counted
+        among the pairs computed; for "sens" by a few more products.
+    n_positive_, n_negative_, n_observed_ : int
+        Entries kept (before the shift) by sign; observed pairs. nnz_: entries factorised.
+    alpha_ : float or None
+        The threshold used.
+    vocabulary_ : Vocabulary or None
+    n_iter_, n_products_ : int
+        Restarts; columns multiplied.
+    interrupted_ : bool
+        Whether Ctrl-C ended the fit; the vectors are then the best reached.
+    """
+
+    def __init__(self, n_components: int = 100, variant: str = "sens", alpha: float | str | None = -2.5,
+                 shift: float = 0.0, window: int | None = 5, weight: Any = "flat", smoothing: float = 1.0,
+                 smooth: str = "both", power: float = 0.0, drop_first: int = 0, negatives: float = 1.0,
+                 psd: bool = False, random_negatives: float = 0.0, preset: str | None = None, tol: float = 1e-4,
+                 solver: str = "lanczos", random_state: Any = 0, n_threads: int | None = None):
+        self.n_components, self.variant, self.alpha, self.shift = n_components, variant, alpha, shift
+        self.window, self.weight, self.smoothing, self.smooth = window, weight, smoothing, smooth
+        self.power, self.drop_first, self.negatives, self.psd = power, drop_first, negatives, psd
+        self.random_negatives, self.preset, self.tol, self.solver = random_negatives, preset, tol, solver
+        self.random_state, self.n_threads = random_state, n_threads
+
+    def settings(self) -> dict[str, Any]:
+        """The parameters in force: those of the preset, overridden by arguments that differ from their defaults.
+
+        Raises
+        ------
+        ValueError
+            For a value out of range; the message names it.
+        """
+        given = self.get_params(deep=False)
+        if self.preset is not None:
+            check_choice("preset", self.preset, PRESETS)
+            defaults = self._parameter_defaults()
+            for name, value in PRESETS[self.preset].items():
+                if _same(given[name], defaults[name]):
+                    given[name] = value
+        check_int("n_components", given["n_components"], 1)
+        check_choice("variant", given["variant"], VARIANTS)
+        given["alpha"] = check_alpha(given["alpha"])
+        check_real("shift", given["shift"])
+        if given["window"] is not None:
+            check_int("window", given["window"], 1)
+        check_real("smoothing", given["smoothing"], above=0, maximum=1)
+        check_choice("smooth", given["smooth"], ("both", "context"))
+        check_real("power", given["power"], minimum=0)
+        check_int("drop_first", given["drop_first"], 0, given["n_components"] - 1)
+        check_real("negatives", given["negatives"], minimum=1)
+        check_bool("psd", given["psd"])
+        check_real("random_negatives", given["random_negatives"], minimum=0)
+        check_real("tol", given["tol"], minimum=0)
+        check_choice("solver", given["solver"], ("lanczos", "krylov", "arpack"))
+        context = given["smooth"] == "context" and given["smoothing"] != 1
+        if context and given["variant"] == "sens":
+            raise ValueError('smooth="context" gives a matrix that is not symmetric, and variant="sens" needs eigenvalues; '
+                             'use smooth="both" or another variant')
+        if context and (given["psd"] or given["random_negatives"]):
+            raise ValueError('psd and random_negatives need a symmetric matrix; use smooth="both"')
+        if given["random_negatives"] and (given["alpha"] is None or "counts" in given["variant"]):
+            raise ValueError("random_negatives set unobserved pairs to alpha; give a threshold alpha and a PMI variant")
+        return given
+
+    def fit(self, counts: Any, y: Any = None, progress: bool | None = None,
+            callback: Callable[[int, int, float], Any] | None = None) -> SENS:
+        """Factorise the matrix of `counts`.
+
+        Parameters
+        ----------
+        counts : CountStore, or symmetric matrix of window counts
+            The store can be used again with another alpha, window or d.
+        progress : bool, optional
+        callback : callable(n_products, n_converged, residual), optional
+
+        Returns
+        -------
+        SENS
+
+        Raises
+        ------
+        ValueError
+            For settings out of range, counts without co-occurrences, more components than words, or a threshold that
+            leaves nothing.
+        KeyboardInterrupt
+            On Ctrl-C; the best vectors so far are kept and `interrupted_` is True.
+        """
+        settings = self.settings()
+        threads = resolve_threads(settings["n_threads"])
+        started = time.perf_counter()
+        table = window_counts(counts, settings["window"], settings["weight"], threads)
+        if settings["n_components"] > table.n_words:
+            raise ValueError(f"n_components is {settings['n_components']}; the counts hold {table.n_words} words, so at "
+                             f"most {table.n_words}")
+        self.vocabulary_ = table.vocabulary
+        result = build_matrix(table, settings, threads)
+        self.alpha_, self.n_observed_ = result.alpha, result.n_observed
+        self.n_positive_, self.n_negative_ = result.n_positive, result.n_negative
+        self.row_sums_, self.nnz_ = result.row_sums, int(result.matrix.nnz)
+        self.n_words_ = table.n_words
+        matrix_seconds = time.perf_counter() - started
+        self.interrupted_ = False
+        self._settings = settings
+        with Progress(progress, f"factorising {self.nnz_} entries", unit="products") as bar:
+
+            def report(n_products: int, n_converged: int, residual: float) -> None:
+                bar.update(n_products, f"{n_converged} of {settings['n_components']} converged, residual {residual:.1e}")
+                if callback is not None:
+                    callback(n_products, n_converged, residual)
+
+            try:
+                self._keep(factorise(result.matrix, settings, threads, report))
+            except KeyboardInterrupt as stop:
+                if getattr(stop, "partial", None) is not None:
+                    self._keep(stop.partial)  # type: ignore[attr-defined]
+                    self.interrupted_ = True
+                raise
+        self.seconds_ = {"matrix": matrix_seconds, "factorisation": time.perf_counter() - started - matrix_seconds}
+        return self
+
+    def _keep(self, found: Any) -> None:
+        d = self._settings["n_components"]
+        all_values = found.values
+        self.eigenvalues_ = all_values[:d]
+        self.vectors_ = (found.vectors if hasattr(found, "vectors") else found.U)[:, :d].astype(np.float32, copy=False)
+        self.residual_, self.n_products_ = float(found.residual), int(found.n_products)
+        self.n_iter_ = int(getattr(found, "n_restarts", 0))
+        self.converged_ = bool(found.converged)
+        self.objective_ = float(math.fsum(self.eigenvalues_))
+        negative = getattr(found, "negative_values", all_values)
+        least = float(np.abs(self.eigenvalues_).min(initial=math.inf))
+        self.negative_in_top_ = int(np.sum((negative < 0) & (np.abs(negative) >= least)))
+
+    @property
+    def embedding_(self) -> np.ndarray:
+        """The vectors with the spectral weight applied, float32 of shape (n_words, d - drop_first)."""
+        check_fitted(self, "vectors_")
+        power, first = self._settings["power"], self._settings["drop_first"]
+        vectors = self.vectors_[:, first:]
+        return vectors if power == 0 else vectors * (np.abs(self.eigenvalues_[first:]) ** power).astype(np.float32)
+
+    def fit_transform(self, counts: Any, y: Any = None) -> np.ndarray:
+        """Fit and return `embedding_`."""
+        return self.fit(counts).embedding_
+
+    def word_vectors(self, words: Any = None) -> Any:
+        """The result as `WordVectors`.
+
+        Parameters
+        ----------
+        words : list of str or Vocabulary, optional
+            Names of the rows, where the counts had none.
+
+        Returns
+        -------
+        WordVectors
+        """
+        from .vectors import WordVectors
+
+        check_fitted(self, "vectors_")
+        words = self.vocabulary_ if words is None else words
+        if words is None:
+            raise ValueError("the counts were a matrix without words; give word_vectors(words)")
+        kept = {name: value for name, value in self._settings.items() if name not in ("n_threads", "random_state", "preset")}
+        if not isinstance(kept["weight"], str):
+            kept["weight"] = [float(value) for value in kept["weight"]]
+        seed = self.random_state if isinstance(self.random_state, (int, np.integer)) else None
+        meta = {"estimator": "SENS", "settings": kept, "seed": None if seed is None else int(seed),
+                "eigenvalues": self.eigenvalues_.tolist(), "residual": self.residual_, "objective": self.objective_,
+                "positive": self.n_positive_, "negative": self.n_negative_}
+        return WordVectors(self.embedding_, words, meta=meta)
+
+
+def build_matrix(table: Counts, settings: dict[str, Any], n_threads: int) -> PMIMatrix:
+    """The matrix that a variant factorises; uses the counts up."""
+    from scipy.sparse import csr_array
+
+    variant = settings["variant"]
+    if variant.endswith("counts"):
+        values = table.data.astype(np.float32)
+        if table.scale != 1:
+            values /= np.float32(table.scale)
+        if variant != "counts":
+            (np.log1p if variant == "log-counts" else np.sqrt)(values, out=values)
+        sums = row_sums(table, n_threads) / table.scale
+        indptr = table.indptr.astype(np.int32) if len(values) < 2**31 else table.indptr
+        matrix = csr_array((values, table.indices, indptr), shape=(table.n_words,) * 2)
+        result = PMIMatrix(matrix, len(values), len(values), 0, None, sums)
+    else:
+        alpha, shift = settings["alpha"], settings["shift"]
+        if variant == "pmi":
+            alpha = None
+        elif variant == "ppmi":
+            alpha = 0.0
+        elif variant == "sppmi":
+            alpha = math.log2(settings["negatives"])
+            shift = -alpha
+        elif variant == "svd-ns-shifted":
+            if not isinstance(alpha, float):
+                raise ValueError(f"svd-ns-shifted subtracts alpha from every kept entry; alpha is {alpha!r}, expected bits")
+            shift = -alpha
+        pattern = (table.indptr, table.indices.copy()) if settings["random_negatives"] else None
+        n_entries = len(table.indices)
+        result = pmi_matrix(table, alpha, shift, settings["smoothing"], settings["smooth"], n_threads=n_threads)
+        if result.matrix.nnz == 0:
+            raise ValueError(f"threshold leaves 0 of {n_entries} entries: no pair has PMI above "
+                             f"{result.alpha:g} bits; lower alpha (or negatives)")
+        if pattern is not None:
+            rng = check_random_state(settings["random_state"])
+            value = result.alpha if result.alpha is not None else 0.0
+            result.matrix = add_random_negatives(result.matrix, *pattern, settings["random_negatives"], value, rng)
+    if settings["psd"]:
+        result.matrix = dominate_diagonal(result.matrix)
+    return result
+
+
+def factorise(matrix: Any, settings: dict[str, Any], n_threads: int, callback: Callable[[int, int, float], Any]) -> Any:
+    """Leading eigenpairs (or singular triplets) of the matrix of a variant."""
+    from .linalg.lanczos import block_krylov, eigsh
+    from .linalg.svd import golub_kahan
+    from .operators import SparseMinusLowRank
+
+    operator = SparseMinusLowRank(matrix, n_threads=n_threads)
+    d, tol, seed = settings["n_components"], settings["tol"], settings["random_state"]
+    which = "LA" if settings["variant"] == "sens" else "LM"
+    if settings["smooth"] == "context" and settings["smoothing"] != 1:
+        return golub_kahan(operator, d, tol=tol, random_state=seed, n_threads=n_threads, callback=callback)
+    if settings["solver"] == "arpack":
+        return _arpack(operator, d, which, tol, seed)
+    if settings["solver"] == "krylov":
+        found = block_krylov(operator, d, which=which, random_state=seed, n_threads=n_threads)
+    else:
+        found = eigsh(operator, d, which, tol=tol, random_state=seed, n_threads=n_threads, callback=callback)
+    return found
+
+
+def _arpack(operator: Any, d: int, which: str, tol: float, seed: Any) -> Any:
+    from scipy.sparse.linalg import eigsh
+
+    from .linalg.lanczos import EigenResult
+    from .linalg.panels import fix_signs
+
+    n = operator.shape[0]
+    if d >= n:
+        raise ValueError(f"solver='arpack' finds at most {n - 1} of {n} eigenvalues; use solver='lanczos'")
+    start = check_random_state(seed).standard_normal(n).astype(operator.dtype)
+    products = 0
+
+    class Counting:
+        def __init__(self) -> None:
+            self.shape, self.dtype = operator.shape, operator.dtype
+
+        def matvec(self, x: np.ndarray) -> np.ndarray:
+            nonlocal products
+            products += 1
+            return operator.matvec(x)
+
+    counting = Counting()
+    from scipy.sparse.linalg import LinearOperator
+
+    linear = LinearOperator(counting.shape, matvec=counting.matvec, dtype=counting.dtype)
+    values, vectors = eigsh(linear, k=d, which=which, tol=tol, v0=start)
+    order = np.argsort(-(np.abs(values) if which == "LM" else values), kind="stable")
+    values, vectors = values[order].astype(np.float64), np.ascontiguousarray(vectors[:, order])
+    vectors = vectors * fix_signs(vectors).astype(vectors.dtype)
+    residuals = np.linalg.norm(operator.matmat(vectors) - vectors * values.astype(vectors.dtype), axis=0)
+    residual = float(residuals.max()) / (float(np.abs(values).max()) or 1.0)
+    return EigenResult(values, vectors, residuals.astype(np.float64), residual, products, 0, True)
+
+
+def _same(a: Any, b: Any) -> bool:
+    return a is b or (type(a) is type(b) and a == b)
