@@ -86,5 +86,5 @@ def register() -> None:
     """Import the modules that define commands, in the order in which the help lists them."""
     import importlib
 
-    for name in ("counts",):
+    for name in ("counts", "vectors"):
         importlib.import_module(f".{name}", __package__)
