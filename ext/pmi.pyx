@@ -1,94 +1,84 @@
-"""Association values of a count matrix: pointwise mutual information, thresholded, without copies of the pattern.
-
-Two passes over the rows: the first finds how many entries each row keeps, the second writes them.
-"""
-
+"""Pointwise mutual information from counts, row by row, and its cut below a threshold, in place."""
 from cython.parallel cimport prange
-from libc.math cimport log2
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
-ctypedef fused count_t:
+from common cimport index_t, real_t
+from libc.math cimport log2
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+
+ctypedef fused data_t:
+    float
+    double
     uint8_t
     uint16_t
     uint32_t
     uint64_t
-    double
-
-ctypedef fused value_t:
-    float
-    double
+    int64_t
 
 
-def pmi_lengths(const int64_t[::1] indptr, const int32_t[::1] indices, const count_t[::1] data,
-                const double[::1] logs, const double[::1] row_log, const double[::1] column_log, double threshold,
-                bint everything, int64_t[::1] lengths, int n_threads):
-    """How many entries of each row have log2(count) + row_log[i] + column_log[j] above the threshold (or all of them).
+def csr_row_sums(const data_t[::1] data, const int64_t[::1] indptr, double[::1] sums, int n_threads):
+    """sums[i] = sum of row i.    IN  data (nnz,), indptr (n + 1,)    OUT sums (n,)"""
+    cdef Py_ssize_t i, p, n = indptr.shape[0] - 1
+    cdef double total
+    for i in prange(n, nogil=True, num_threads=n_threads, schedule="dynamic", chunksize=256):
+        total = 0
+        for p in range(indptr[i], indptr[i + 1]):
+            total = total + <double>data[p]
+        sums[i] = total
 
-    IN a CSR matrix; logs (m,): log2 of the counts below m. OUT lengths (rows,).
+
+def pmi_values(const data_t[::1] data, const index_t[::1] indices, const int64_t[::1] indptr, const double[::1] row_term,
+               const double[::1] column_term, const double[::1] logs, real_t[::1] values, Py_ssize_t begin,
+               Py_ssize_t end, int n_threads):
+    """values[p] = log2(data[p]) + row_term[i] + column_term[indices[p]] for the rows begin..end; -inf where data is 0.
+
+    IN  data, indices (nnz,), indptr (n + 1,), terms (n,) and (m,); logs (size,): log2 of 0 .. size - 1
+    OUT values (nnz,), which may be the memory of data itself where the items are equally wide
     """
-    cdef int64_t rows = indptr.shape[0] - 1, row
-    _check(indptr, indices, data.shape[0], rows, row_log, lengths.shape[0])
-    if rows == 0 or indices.shape[0] == 0:
-        lengths[:] = 0
-        return
-    with nogil:
-        for row in prange(rows, num_threads=n_threads, schedule="dynamic", chunksize=256):
-            lengths[row] = row_length(&indices[0], &data[0], indptr[row], indptr[row + 1], &logs[0], logs.shape[0],
-                                      row_log[row], &column_log[0], threshold, everything)
+    cdef Py_ssize_t i, p, size = logs.shape[0]
+    cdef double term, x
+    for i in prange(begin, end, nogil=True, num_threads=n_threads, schedule="dynamic", chunksize=64):
+        term = row_term[i]
+        for p in range(indptr[i], indptr[i + 1]):
+            if data_t is float or data_t is double:
+                x = log2(<double>data[p])
+            else:
+                x = logs[<Py_ssize_t>data[p]] if <uint64_t>data[p] < <uint64_t>size else log2(<double>data[p])
+            values[p] = <real_t>(x + term + column_term[indices[p]])
 
 
-def pmi_fill(const int64_t[::1] indptr, const int32_t[::1] indices, const count_t[::1] data, const double[::1] logs,
-             const double[::1] row_log, const double[::1] column_log, double threshold, bint everything, double shift,
-             double unit, const int64_t[::1] out_indptr, int32_t[::1] out_indices, value_t[::1] out_data,
-             int n_threads):
-    """Write the entries counted by `pmi_lengths`: ((value) + shift) * unit, computed in double precision.
+def rows_above(const real_t[::1] values, const int64_t[::1] indptr, double alpha, int64_t[::1] kept,
+               int64_t[::1] positive, int64_t[::1] negative, int n_threads):
+    """How many values of each row lie above alpha, and how many of these are positive and negative.
 
-    IN out_indptr (rows + 1,), sums of the lengths. OUT out_indices, out_data.
+    IN  values (nnz,), indptr (n + 1,)    OUT kept, positive, negative (n,)
     """
-    cdef int64_t rows = indptr.shape[0] - 1, row
-    _check(indptr, indices, data.shape[0], rows, row_log, rows)
-    if out_indptr.shape[0] != rows + 1 or out_indices.shape[0] < out_indptr[rows] or out_data.shape[0] < out_indptr[rows]:
-        raise ValueError("no room")
-    if rows == 0 or out_indptr[rows] == 0:
-        return
+    cdef Py_ssize_t i, p, n = indptr.shape[0] - 1
+    cdef int64_t above, plus, minus
+    for i in prange(n, nogil=True, num_threads=n_threads, schedule="dynamic", chunksize=256):
+        above = 0
+        plus = 0
+        minus = 0
+        for p in range(indptr[i], indptr[i + 1]):
+            above = above + (values[p] > alpha)
+            plus = plus + (values[p] > alpha and values[p] > 0)
+            minus = minus + (values[p] > alpha and values[p] < 0)
+        kept[i], positive[i], negative[i] = above, plus, minus
+
+
+def csr_compact(real_t[::1] values, index_t[::1] indices, const int64_t[::1] indptr, double alpha, double shift,
+                int64_t place, Py_ssize_t begin, Py_ssize_t end):
+    """Move the entries above alpha of the rows begin..end to place, place + 1, ..., adding shift; returns the next place.
+
+    IN  indptr (n + 1,) of the full rows; place at most indptr[begin]    INOUT values, indices (nnz,)
+    """
+    cdef Py_ssize_t p
+    cdef index_t index
+    cdef real_t value
     with nogil:
-        for row in prange(rows, num_threads=n_threads, schedule="dynamic", chunksize=256):
-            fill_row(&indices[0], &data[0], indptr[row], indptr[row + 1], &logs[0], logs.shape[0], row_log[row],
-                     &column_log[0], threshold, everything, shift, unit, &out_indices[0], &out_data[0], out_indptr[row])
-
-
-cdef _check(const int64_t[::1] indptr, const int32_t[::1] indices, int64_t n_data, int64_t rows,
-            const double[::1] row_log, int64_t n_lengths):
-    if indptr[rows] != indices.shape[0] or n_data != indices.shape[0] or row_log.shape[0] != rows or n_lengths < rows:
-        raise ValueError("indptr, indices, data and marginals do not fit together")
-
-
-cdef inline double log_count(count_t count, const double* logs, int64_t n_logs) noexcept nogil:
-    if count_t is not double:
-        if <int64_t>count < n_logs:
-            return logs[<int64_t>count]
-    return log2(<double>count)
-
-
-cdef int64_t row_length(const int32_t* indices, const count_t* data, int64_t begin, int64_t end, const double* logs,
-                        int64_t n_logs, double row_log, const double* column_log, double threshold,
-                        bint everything) noexcept nogil:
-    cdef int64_t p, n = 0
-    if everything:
-        return end - begin
-    for p in range(begin, end):
-        n += (log_count(data[p], logs, n_logs) + (row_log + column_log[indices[p]])) > threshold
-    return n
-
-
-cdef void fill_row(const int32_t* indices, const count_t* data, int64_t begin, int64_t end, const double* logs,
-                   int64_t n_logs, double row_log, const double* column_log, double threshold, bint everything,
-                   double shift, double unit, int32_t* out_indices, value_t* out_data, int64_t place) noexcept nogil:
-    cdef int64_t p
-    cdef double value
-    for p in range(begin, end):
-        value = log_count(data[p], logs, n_logs) + (row_log + column_log[indices[p]])
-        if everything or value > threshold:
-            out_indices[place] = indices[p]
-            out_data[place] = <value_t>((value + shift) * unit)
-            place += 1
+        for p in range(indptr[begin], indptr[end]):
+            value = values[p]
+            index = indices[p]
+            values[place] = value + <real_t>shift
+            indices[place] = index
+            place += value > alpha
+    return place

@@ -1,349 +1,369 @@
-"""SENS: spectral word embedding with negative sampling, and its relatives."""
+"""SENS: spectral word embedding with negative sampling, and the factorisations it is compared with."""
 
 from __future__ import annotations
 
+import inspect
 import math
-from typing import Any, NamedTuple
+import time
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from ._estimator import Estimator
 from ._progress import Progress
 from ._threads import resolve_threads
-from ._validation import check_bool, check_choice, check_fitted, check_int, check_random_state, check_real
-from .pmi import as_csr, pmi_arrays
+from ._validation import (
+    check_bool,
+    check_choice,
+    check_fitted,
+    check_int,
+    check_random_state,
+    check_real,
+)
+from .negatives import add_random_negatives, dominate_diagonal
+from .pmi import Counts, PMIMatrix, check_alpha, pmi_matrix, row_sums, window_counts
 
 VARIANTS = ("sens", "svd-ns", "svd-ns-shifted", "pmi", "ppmi", "sppmi", "counts", "log-counts", "sqrt-counts")
-PAPER_ALPHA = -2.5
 
-
-class Preset(NamedTuple):
-    """Parameters that a name stands for; `weights` are those of distances 1, 2, ... up to the store's reach."""
-
-    parameters: dict[str, Any]
-    about: str
-
-
-PRESETS: dict[str, Preset] = {
-    "paper": Preset(
-        {"variant": "svd-ns", "alpha": PAPER_ALPHA, "window": 5, "weight": "flat"},
-        "the setting of the paper's experiments",
-    ),
+# Whole settings under a name, chosen on data other than the eight similarity sets and the analogies (bench/paper).
+PRESETS: dict[str, dict[str, Any]] = {
+    "paper": {"variant": "svd-ns", "alpha": -2.5, "window": 5, "weight": "flat"},
+    "balanced": {"variant": "sens", "alpha": -2.5, "shift": 2.5, "window": 7, "weight": (4, 4, 3, 3, 2, 1, 1),
+                 "smoothing": 0.75, "power": 0.25},
+    "similarity": {"variant": "sens", "alpha": -2.5, "shift": 2.5, "window": 7, "weight": (4, 4, 3, 3, 2, 1, 1),
+                   "smoothing": 0.75, "power": 0.0},
+    "analogies": {"variant": "sens", "alpha": -2.5, "shift": 4.0, "window": 7, "weight": (4, 4, 3, 3, 2, 1, 1),
+                  "smoothing": 0.75, "power": 0.4},
 }
+DEFAULT_PRESET = "balanced"  # of the command line
 
 
 class SENS(Estimator):
-    """Word vectors from the leading eigenvectors of a thresholded PMI matrix.
+    """Spectral word vectors from window counts (Soleimani & Matwin, AAAI 2018).
+
+    The matrix M holds the base-2 PMI of the observed pairs above `alpha` (other entries are 0). The vectors maximise
+    ``sum_ij M_ij (w_i . w_j) = Tr(W'MW)`` over orthonormal columns: the eigenvectors of the algebraically largest
+    eigenvalues. The other variants factorise their matrix by modulus (singular vectors).
 
     Parameters
     ----------
     n_components : int
-        Dimensions of the vectors.
-    variant : {"sens", "svd-ns", "svd-ns-shifted", "pmi", "ppmi", "sppmi", "counts", "log-counts", "sqrt-counts"}
-        The matrix, and whether the algebraically largest eigenvalues count ("sens") or the largest by modulus.
-    alpha : float
-        Threshold of PMI in bits: pairs above it stay, negative ones are the negative examples.
+        Length d of the vectors.
+    variant : str
+        "sens"; "svd-ns" (same matrix, largest moduli: the paper's experiments); "svd-ns-shifted" (kept entries minus
+        alpha, as the authors' program does); "pmi" (every observed pair); "ppmi" (alpha 0); "sppmi"
+        (max(PMI - log2 negatives, 0)); "counts", "log-counts" (log(1 + X)), "sqrt-counts".
+    alpha : float, "auto" or None
+        Threshold in bits: pairs with PMI > alpha are kept. None keeps all observed pairs; "auto" keeps negatives at
+        two thirds of the positives. Used by sens, svd-ns and svd-ns-shifted.
     shift : float
-        Added to every kept entry, bits.
-    window, weight
-        As for `CountStore.window`; a windowed store answers only its own.
-    smoothing : float
-        Exponent of the marginals (1: none).
-    smooth : {"both", "context"}
-        Which marginals; "context" makes the matrix unsymmetric (left singular vectors, not with "sens").
+        Bits added to every kept entry (sens, svd-ns, pmi, ppmi).
+    window, weight :
+        The window counts to factorise, as for `CountStore.window`: None is 5 and flat, or a windowed store's own.
+    smoothing : float, smooth : {"both", "context"}
+        Exponent of the marginals, of both or of the contexts only (then not symmetric: not for "sens").
     power : float
-        Vectors are U |lambda|^power.
+        Vectors are U s^power.
     drop_first : int
-        Leading components to leave out.
+        Leading components to leave out, beside the n_components kept.
     negatives : float
-        k of "sppmi": entries are PMI - log2 k.
+        k of "sppmi".
     psd : bool
-        Raise the diagonal until it dominates each row, so that no eigenvalue is negative.
+        Raise each diagonal entry to the sum of the moduli of its row, so that M is positive semi-definite.
     random_negatives : float
-        Unobserved pairs to set to `alpha`, as a fraction of the observed ones.
+        Unobserved pairs to set to alpha, as a fraction of the observed off-diagonal pairs.
     preset : str, optional
-        A named setting that overrides the other parameters of the matrix.
+        One of "paper", "balanced", "similarity", "analogies": a whole setting; arguments that differ from their
+        defaults come before it.
     tol : float
-        Largest residual |M u - lambda u| / |lambda_1| accepted.
-    solver : {"lanczos", "arpack"}
+        Bound on the residual ``max |M u - lambda u| / |lambda_1|``.
+    solver : {"lanczos", "krylov", "arpack"}
+        Thick-restart block Lanczos to `tol`; eight passes of block Krylov; SciPy's eigsh.
     random_state : int, Generator, RandomState or None
-    n_threads : int, optional
+    n_threads : int or None
+        Never changes the result.
     progress : bool, optional
 
     Attributes
     ----------
-    eigenvalues_ : ndarray, shape (n_components,)
-        Falling (by modulus, except for "sens"); singular values for "context" smoothing. Bits.
-    components_ : ndarray of float32, shape (n_words, n_components)
-        Orthonormal columns; the entry of largest modulus of each is positive.
+    components_ : ndarray of float32, shape (n_words, d)
+        Eigenvectors (left singular vectors), orthonormal, the largest entry of each positive.
+    embedding_ : ndarray of float32, shape (n_words, d)
+        ``components_ * |eigenvalues_| ** power``.
+    eigenvalues_ : ndarray of float64, shape (d,)
+        Singular values for smooth="context".
     residual_ : float
     objective_ : float
         Sum of the kept eigenvalues = Tr(W'MW).
     negative_in_top_ : int
-        Negative eigenvalues among the kept ones ("sens": known negative ones of larger modulus than the last kept).
-    n_positive_, n_negative_ : int
-        Positive and negative PMI entries kept.
-
-    References
-    ----------
-    Soleimani & Matwin, "Spectral Word Embedding with Negative Sampling", AAAI 2018; Levy & Goldberg, NeurIPS 2014.
+        Negative eigenvalues whose modulus reaches the d-th: SVD-NS spans the same space as SENS iff it is 0.
+    n_positive_, n_negative_, n_observed_ : int
+        Entries kept (before the shift) by sign; observed pairs. nnz_: entries factorised.
+    alpha_ : float or None
+        The threshold used.
+    vocabulary_ : Vocabulary or None
+    n_iter_, n_products_ : int
+        Restarts; columns multiplied.
+    interrupted_ : bool
+        Whether Ctrl-C ended the fit; the vectors are then the best reached.
     """
 
-    def __init__(
-        self,
-        n_components: int = 100,
-        variant: str = "sens",
-        alpha: float = PAPER_ALPHA,
-        shift: float = 0.0,
-        window: int | None = None,
-        weight: Any = None,
-        smoothing: float = 1.0,
-        smooth: str = "both",
-        power: float = 0.0,
-        drop_first: int = 0,
-        negatives: float = 1.0,
-        psd: bool = False,
-        random_negatives: float = 0.0,
-        preset: str | None = None,
-        tol: float = 1e-4,
-        solver: str = "arpack",
-        random_state: Any = 0,
-        n_threads: int | None = None,
-        progress: bool | None = None,
-    ):
+    def __init__(self, n_components: int = 100, variant: str = "sens", alpha: float | str | None = -2.5,
+                 shift: float = 0.0, window: int | None = None, weight: Any = None, smoothing: float = 1.0,
+                 smooth: str = "both", power: float = 0.0, drop_first: int = 0, negatives: float = 1.0,
+                 psd: bool = False, random_negatives: float = 0.0, preset: str | None = None, tol: float = 1e-4,
+                 solver: str = "lanczos", random_state: Any = 0, n_threads: int | None = None,
+                 progress: bool | None = None):
         self.n_components, self.variant, self.alpha, self.shift = n_components, variant, alpha, shift
         self.window, self.weight, self.smoothing, self.smooth = window, weight, smoothing, smooth
         self.power, self.drop_first, self.negatives, self.psd = power, drop_first, negatives, psd
         self.random_negatives, self.preset, self.tol, self.solver = random_negatives, preset, tol, solver
         self.random_state, self.n_threads, self.progress = random_state, n_threads, progress
 
-    def fit(self, counts: Any, y: Any = None) -> SENS:
-        """Factorise the matrix of a CountStore.
+    def settings(self) -> dict[str, Any]:
+        """The parameters in force: those of the preset, overridden by arguments that differ from their defaults.
 
         Raises
         ------
         ValueError
-            For parameters that are wrong or do not fit the store, no co-occurrences, or a threshold that leaves nothing.
+            For a value out of range; the message names it.
         """
-        p = self._checked()
-        n_words = len(counts.vocabulary)
-        wanted = p["n_components"] + p["drop_first"]
-        if wanted >= n_words:
-            raise ValueError(
-                f"n_components={p['n_components']} (plus drop_first={p['drop_first']}) for {n_words} words; "
-                f"expected fewer than {n_words}: lower n_components, or keep more words (min_count)"
-            )
-        threads = resolve_threads(self.n_threads)
-        matrix = self._matrix(counts, p, threads)
-        values, vectors, self.residual_ = _factorise(matrix, wanted, p, threads, self.progress)
-        from .linalg.panels import fix_signs
-
-        values, vectors = values[p["drop_first"] :], vectors[:, p["drop_first"] :]
-        vectors = (vectors * fix_signs(vectors)).astype(np.float32)
-        self.eigenvalues_, self.components_ = values, vectors
-        self.objective_ = float(values.sum())
-        self.negative_in_top_ = (
-            int((values < 0).sum()) if p["variant"] != "sens" else self._count_negative(matrix, values, p)
-        )
-        self.vocabulary_, self.counts_ = counts.vocabulary, np.asarray(counts.unigrams)
-        self._parameters = p
-        return self
-
-    def _checked(self) -> dict[str, Any]:
-        p = self.get_params()
+        given = self.get_params(deep=False)
         if self.preset is not None:
             check_choice("preset", self.preset, PRESETS)
-            p.update(PRESETS[self.preset].parameters)
-        check_int("n_components", p["n_components"], 1)
-        check_choice("variant", p["variant"], VARIANTS)
-        check_choice("smooth", p["smooth"], ("both", "context"))
-        check_choice("solver", p["solver"], ("lanczos", "arpack"))
-        check_int("drop_first", p["drop_first"], 0)
-        check_bool("psd", p["psd"])
-        for name in ("alpha", "shift", "power"):
-            p[name] = check_real(name, p[name])
-        check_real("smoothing", p["smoothing"], minimum=0)
-        check_real("negatives", p["negatives"], above=0)
-        check_real("random_negatives", p["random_negatives"], minimum=0)
-        check_real("tol", p["tol"], above=0)
-        if p["smooth"] == "context" and p["smoothing"] != 1 and p["variant"] == "sens":
-            raise ValueError(
-                'smooth="context" makes the matrix unsymmetric, which variant="sens" (eigenvalues) cannot use; '
-                'use smooth="both", or variant="svd-ns"'
-            )
-        if (p["psd"] or p["random_negatives"]) and _unsymmetric(p):
+            defaults = {name: p.default for name, p in inspect.signature(SENS.__init__).parameters.items()}
+            for name, value in PRESETS[self.preset].items():
+                if _same(given[name], defaults[name]):
+                    given[name] = value
+        check_int("n_components", given["n_components"], 1)
+        check_choice("variant", given["variant"], VARIANTS)
+        given["alpha"] = check_alpha(given["alpha"])
+        check_real("shift", given["shift"])
+        if given["window"] is not None:
+            check_int("window", given["window"], 1)
+        check_real("smoothing", given["smoothing"], above=0, maximum=1)
+        check_choice("smooth", given["smooth"], ("both", "context"))
+        check_real("power", given["power"], minimum=0)
+        check_int("drop_first", given["drop_first"], 0)
+        check_real("negatives", given["negatives"], minimum=1)
+        check_bool("psd", given["psd"])
+        check_real("random_negatives", given["random_negatives"], minimum=0)
+        check_real("tol", given["tol"], minimum=0)
+        check_choice("solver", given["solver"], ("lanczos", "krylov", "arpack"))
+        context = given["smooth"] == "context" and given["smoothing"] != 1
+        if context and given["variant"] == "sens":
+            raise ValueError('smooth="context" gives a matrix that is not symmetric, and variant="sens" needs eigenvalues; '
+                             'use smooth="both" or another variant')
+        if context and (given["psd"] or given["random_negatives"]):
             raise ValueError('psd and random_negatives need a symmetric matrix; use smooth="both"')
-        return p
+        if given["random_negatives"] and (given["alpha"] is None or "counts" in given["variant"]):
+            raise ValueError("random_negatives set unobserved pairs to alpha; give a threshold alpha and a PMI variant")
+        return given
 
-    def _matrix(self, counts: Any, p: dict[str, Any], threads: int) -> Any:
-        indptr, indices, data, scale = counts.window_arrays(p["window"], p["weight"], threads)
-        if not len(indices):
-            raise ValueError(
-                "no co-occurrences: no line holds two words of the vocabulary within the window; count longer "
-                "lines, lower min_count, or use boundary='none'"
-            )
-        variant = p["variant"]
-        if variant in ("counts", "log-counts", "sqrt-counts"):
-            values = data.astype(np.float64) / scale
-            function = {"counts": np.asarray, "log-counts": np.log1p, "sqrt-counts": np.sqrt}[variant]
-            self.n_positive_, self.n_negative_ = len(indices), 0
-            return as_csr(indptr, indices, function(values).astype(np.float32))
-        alpha, shift = {
-            "pmi": (None, 0.0),
-            "ppmi": (0.0, 0.0),
-            "sppmi": (math.log2(p["negatives"]), -math.log2(p["negatives"])),
-            "svd-ns-shifted": (p["alpha"], -p["alpha"]),
-        }.get(variant, (p["alpha"], 0.0))
-        shift += p["shift"]
-        *arrays, n_observed = pmi_arrays(
-            indptr,
-            indices,
-            data,
-            alpha=alpha,
-            shift=shift,
-            smoothing=p["smoothing"],
-            smooth=p["smooth"],
-            n_threads=threads,
-        )
-        del data, indices, indptr
-        if not len(arrays[1]):
-            raise ValueError(f"threshold leaves 0 of {n_observed} entries: no PMI is above {alpha:g} bits; lower alpha")
-        self.n_positive_ = int((arrays[2] > shift).sum())
-        self.n_negative_ = int((arrays[2] < shift).sum())
-        matrix = as_csr(*arrays)
-        if p["random_negatives"]:
-            matrix = _with_random_negatives(matrix, p["random_negatives"], p["alpha"] + shift, p["random_state"])
-        return _dominant(matrix) if p["psd"] else matrix
+    def fit(self, counts: Any, y: Any = None,
+            callback: Callable[[int, int, float], Any] | None = None) -> SENS:
+        """Factorise the matrix of `counts`.
 
-    def _count_negative(self, matrix: Any, values: np.ndarray, p: dict[str, Any]) -> int:
-        """Negative eigenvalues at least as large by modulus as the last one kept (at most 64 are looked for)."""
-        from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+        Parameters
+        ----------
+        counts : CountStore, or symmetric matrix of window counts
+            The store can be used again with another alpha, window or d.
+        callback : callable(n_products, n_converged, residual), optional
 
-        if p["psd"] or values[-1] <= 0:
-            return int((values < 0).sum())
-        n = matrix.shape[0]
-        product = _product(matrix, resolve_threads(self.n_threads))
-        start = np.random.default_rng(0).standard_normal(n)
-        many = min(64, n - 1)
-        try:
-            low = eigsh(
-                LinearOperator((n, n), matvec=product, dtype=np.float64),
-                k=many,
-                which="SA",
-                tol=1e-3,
-                return_eigenvectors=False,
-                v0=start,
-            )
-        except ArpackNoConvergence as error:
-            low = error.eigenvalues
-        return int((low <= -abs(values[-1])).sum())
+        Returns
+        -------
+        SENS
 
-    def word_vectors(self) -> Any:
-        """The vectors as `WordVectors`: components times |eigenvalue|^power."""
+        Raises
+        ------
+        ValueError
+            For settings out of range, counts without co-occurrences, more components than words, or a threshold that
+            leaves nothing.
+        KeyboardInterrupt
+            On Ctrl-C; the best vectors so far are kept and `interrupted_` is True.
+        """
+        settings = self.settings()
+        threads = resolve_threads(settings["n_threads"])
+        started = time.perf_counter()
+        table = window_counts(counts, settings["window"], settings["weight"], threads)
+        wanted = settings["n_components"] + settings["drop_first"]
+        if wanted > table.n_words:
+            raise ValueError(f"n_components={settings['n_components']} (plus drop_first={settings['drop_first']}) for "
+                             f"{table.n_words} words; expected at most {table.n_words}: lower n_components, or keep more "
+                             "words (min_count)")
+        self.vocabulary_ = table.vocabulary
+        self.counts_ = np.asarray(counts.unigrams) if hasattr(counts, "unigrams") else None
+        result = build_matrix(table, settings, threads)
+        self.alpha_, self.n_observed_ = result.alpha, result.n_observed
+        self.n_positive_, self.n_negative_ = result.n_positive, result.n_negative
+        self.row_sums_, self.nnz_ = result.row_sums, int(result.matrix.nnz)
+        self.n_words_ = table.n_words
+        matrix_seconds = time.perf_counter() - started
+        self.interrupted_ = False
+        self._settings = settings
+        with Progress(self.progress, f"factorising {self.nnz_} entries", unit="products") as bar:
+
+            def report(n_products: int, n_converged: int, residual: float) -> None:
+                known = f"{n_converged} of {wanted} converged, residual {residual:.1e}" if residual < math.inf else ""
+                bar.update(n_products, known)
+                if callback is not None:
+                    callback(n_products, n_converged, residual)
+
+            try:
+                self._keep(factorise(result.matrix, settings, threads, report))
+            except KeyboardInterrupt as stop:
+                if getattr(stop, "partial", None) is not None:
+                    self._keep(stop.partial)  # type: ignore[attr-defined]
+                    self.interrupted_ = True
+                raise
+        self.seconds_ = {"matrix": matrix_seconds, "factorisation": time.perf_counter() - started - matrix_seconds}
+        return self
+
+    def _keep(self, found: Any) -> None:
+        first, stop = self._settings["drop_first"], self._settings["drop_first"] + self._settings["n_components"]
+        vectors = found.vectors if hasattr(found, "vectors") else found.U
+        self.eigenvalues_ = found.values[first:stop]
+        self.components_ = np.ascontiguousarray(vectors[:, first:stop], dtype=np.float32)
+        self.residual_, self.n_products_ = float(found.residual), int(found.n_products)
+        self.n_iter_, self.converged_ = int(getattr(found, "n_restarts", 0)), bool(found.converged)
+        self.objective_ = math.fsum(self.eigenvalues_)
+        negative = found.values[found.values < 0] if self._settings["variant"] != "sens" else found.opposite
+        least = float(np.abs(found.values[:stop]).min(initial=math.inf))
+        self.negative_in_top_ = int(np.sum(np.abs(negative) >= least))
+
+    @property
+    def embedding_(self) -> np.ndarray:
+        """The vectors with the spectral weight applied, float32 of shape (n_words, d)."""
+        check_fitted(self, "components_")
+        power = self._settings["power"]
+        if power == 0:
+            return self.components_
+        return self.components_ * (np.abs(self.eigenvalues_) ** power).astype(np.float32)
+
+    def fit_transform(self, counts: Any, y: Any = None) -> np.ndarray:
+        """Fit and return `embedding_`."""
+        return self.fit(counts).embedding_
+
+    def word_vectors(self, words: Any = None) -> Any:
+        """The result as `WordVectors`.
+
+        Parameters
+        ----------
+        words : list of str or Vocabulary, optional
+            Names of the rows, where the counts had none.
+
+        Returns
+        -------
+        WordVectors
+        """
         from .vectors import WordVectors
 
         check_fitted(self, "components_")
-        power = self._parameters["power"]
-        scale = np.abs(self.eigenvalues_) ** power if power else np.ones(len(self.eigenvalues_))
-        meta = {
-            "model": "SENS",
-            "residual": self.residual_,
-            "objective": self.objective_,
-            "parameters": {
-                name: value
-                for name, value in self._parameters.items()
-                if isinstance(value, (int, float, str, bool, type(None)))
-            },
-        }
-        return WordVectors(self.vocabulary_, (self.components_ * scale).astype(np.float32), self.counts_, meta)
+        words = self.vocabulary_ if words is None else words
+        if words is None:
+            raise ValueError("the counts were a matrix without words; give word_vectors(words)")
+        kept = {name: value for name, value in self._settings.items() if name not in ("n_threads", "random_state", "preset", "progress")}
+        if not isinstance(kept["weight"], (str, type(None))):
+            kept["weight"] = [float(value) for value in kept["weight"]]
+        seed = self.random_state if isinstance(self.random_state, (int, np.integer)) else None
+        meta = {"estimator": "SENS", "settings": kept, "seed": None if seed is None else int(seed),
+                "eigenvalues": self.eigenvalues_.tolist(), "residual": self.residual_, "objective": self.objective_,
+                "positive": self.n_positive_, "negative": self.n_negative_}
+        return WordVectors(words, self.embedding_, self.counts_, meta)
 
 
-def _unsymmetric(p: dict[str, Any]) -> bool:
-    return (
-        p["smooth"] == "context" and p["smoothing"] != 1 and p["variant"] not in ("counts", "log-counts", "sqrt-counts")
-    )
+def build_matrix(table: Counts, settings: dict[str, Any], n_threads: int) -> PMIMatrix:
+    """The matrix that a variant factorises; uses the counts up."""
+    from scipy.sparse import csr_array
+
+    variant = settings["variant"]
+    if variant.endswith("counts"):
+        values = table.data.astype(np.float32)
+        if table.scale != 1:
+            values /= np.float32(table.scale)
+        if variant != "counts":
+            (np.log1p if variant == "log-counts" else np.sqrt)(values, out=values)
+        sums = row_sums(table, n_threads) / table.scale
+        indptr = table.indptr.astype(np.int32) if len(values) < 2**31 else table.indptr
+        matrix = csr_array((values, table.indices, indptr), shape=(table.n_words,) * 2)
+        result = PMIMatrix(matrix, len(values), len(values), 0, None, sums)
+    else:
+        alpha, shift = settings["alpha"], settings["shift"]
+        if variant == "pmi":
+            alpha = None
+        elif variant == "ppmi":
+            alpha = 0.0
+        elif variant == "sppmi":
+            alpha = math.log2(settings["negatives"])
+            shift = -alpha
+        elif variant == "svd-ns-shifted":
+            if not isinstance(alpha, float):
+                raise ValueError(f"svd-ns-shifted subtracts alpha from every kept entry; alpha is {alpha!r}, expected bits")
+            shift = -alpha
+        pattern = (table.indptr, table.indices.copy()) if settings["random_negatives"] else None
+        n_entries = len(table.indices)
+        result = pmi_matrix(table, alpha, shift, settings["smoothing"], settings["smooth"], n_threads=n_threads)
+        if result.matrix.nnz == 0:
+            raise ValueError(f"threshold leaves 0 of {n_entries} entries: no pair has PMI above "
+                             f"{result.alpha:g} bits; lower alpha (or negatives)")
+        if pattern is not None:
+            rng = check_random_state(settings["random_state"])
+            value = result.alpha if result.alpha is not None else 0.0
+            result.matrix = add_random_negatives(result.matrix, *pattern, settings["random_negatives"], value, rng)
+    if settings["psd"]:
+        result.matrix = dominate_diagonal(result.matrix)
+    return result
 
 
-def _product(matrix: Any, threads: int, transposed: bool = False) -> Any:
-    """Products with one column; the block kernel would do the work of sixteen."""
-    turned = matrix.T.tocsr() if transposed else matrix
-    return lambda x: turned @ np.asarray(x, dtype=matrix.dtype).ravel()
+def factorise(matrix: Any, settings: dict[str, Any], n_threads: int, callback: Callable[[int, int, float], Any]) -> Any:
+    """Leading eigenpairs (or singular triplets) of the matrix of a variant."""
+    from .linalg.lanczos import block_krylov, eigsh
+    from .linalg.svd import golub_kahan
+    from .operators import SparseMinusLowRank
+
+    operator = SparseMinusLowRank(matrix, n_threads=n_threads)
+    d, tol, seed = settings["n_components"] + settings["drop_first"], settings["tol"], settings["random_state"]
+    which = "LA" if settings["variant"] == "sens" else "LM"
+    if settings["smooth"] == "context" and settings["smoothing"] != 1:
+        return golub_kahan(operator, d, tol=tol, random_state=seed, n_threads=n_threads, callback=callback)
+    if settings["solver"] == "arpack":
+        return _arpack(operator, d, which, tol, seed)
+    if settings["solver"] == "krylov":
+        found = block_krylov(operator, d, which=which, random_state=seed, n_threads=n_threads)
+    else:
+        found = eigsh(operator, d, which, tol=tol, random_state=seed, n_threads=n_threads, callback=callback)
+    return found
 
 
-def _factorise(
-    matrix: Any, k: int, p: dict[str, Any], threads: int, progress: bool | None
-) -> tuple[np.ndarray, np.ndarray, float]:
-    """Leading eigen- or singular pairs: values falling, vectors, and the largest relative residual."""
-    from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh, svds
+def _arpack(operator: Any, d: int, which: str, tol: float, seed: Any) -> Any:
+    from scipy.sparse.linalg import LinearOperator, eigsh
 
-    n = matrix.shape[0]
-    start = check_random_state(p["random_state"]).standard_normal(n)
-    forward = _product(matrix, threads)
-    done = 0
+    from .linalg.lanczos import EigenResult
+    from .linalg.panels import fix_signs
 
-    with Progress(progress, "factorising", None, "products") as bar:
+    n = operator.shape[0]
+    if d >= n:
+        raise ValueError(f"solver='arpack' finds at most {n - 1} of {n} eigenvalues; use solver='lanczos'")
+    start = check_random_state(seed).standard_normal(n).astype(operator.dtype)
+    products = 0
 
-        def counted(x: np.ndarray) -> np.ndarray:
-            nonlocal done
-            done += 1
-            bar.update(done)
-            return forward(x)
+    def product(x: np.ndarray) -> np.ndarray:
+        nonlocal products
+        products += 1
+        return operator.matvec(x)
 
-        if _unsymmetric(p):
-            backward = _product(matrix, threads, transposed=True)
-            operator = LinearOperator((n, n), matvec=counted, rmatvec=backward, dtype=np.float64)
-            left, values, right = svds(operator, k=k, v0=start, tol=p["tol"] / 10)
-            order = np.argsort(-values, kind="stable")
-            left, values, right = left[:, order], values[order], right[order].T
-            worst = max(np.linalg.norm(forward(right[:, i]) - values[i] * left[:, i]) for i in range(k))
-            return values, left, float(worst / values[0])
-        which = "LA" if p["variant"] == "sens" else "LM"
-        operator = LinearOperator((n, n), matvec=counted, dtype=np.float64)
-        try:
-            values, vectors = eigsh(operator, k=k, which=which, v0=start, tol=p["tol"] / 10)
-        except ArpackNoConvergence as error:
-            raise RuntimeError(
-                f"the eigensolver found {len(error.eigenvalues)} of {k} pairs; raise tol or lower n_components"
-            ) from None
-    order = np.argsort(-values if which == "LA" else -np.abs(values), kind="stable")
-    values, vectors = values[order], vectors[:, order]
-    worst = max(float(np.linalg.norm(forward(vectors[:, i]) - values[i] * vectors[:, i])) for i in range(k))
-    return values, vectors, worst / float(np.abs(values).max() or 1.0)
+    linear = LinearOperator(operator.shape, matvec=product, dtype=operator.dtype)
+    values, vectors = eigsh(linear, k=d, which=which, tol=tol, v0=start)
+    low = eigsh(linear, k=min(16, n - 1), which="SA", tol=1e-2, v0=start, return_eigenvectors=False)
+    order = np.argsort(-(np.abs(values) if which == "LM" else values), kind="stable")
+    values, vectors = values[order].astype(np.float64), np.ascontiguousarray(vectors[:, order])
+    vectors = vectors * fix_signs(vectors).astype(vectors.dtype)
+    residuals = np.linalg.norm(operator.matmat(vectors) - vectors * values.astype(vectors.dtype), axis=0)
+    residual = float(residuals.max()) / (float(np.abs(values).max()) or 1.0)
+    return EigenResult(values, vectors, residuals.astype(np.float64), residual, products, 0, residual <= max(tol, 1e-6),
+                       low[low < 0].astype(np.float64))
 
 
-def _dominant(matrix: Any) -> Any:
-    """The matrix with each diagonal entry raised to the sum of the moduli of the others in its row."""
-    from scipy.sparse import csr_array, diags_array
-
-    diagonal = matrix.diagonal().astype(np.float64)
-    off = np.asarray(abs(matrix).sum(axis=1)).ravel() - np.abs(diagonal)
-    raised = np.maximum(diagonal, off) - diagonal
-    return csr_array(matrix + diags_array(raised.astype(matrix.dtype)))
-
-
-def _with_random_negatives(matrix: Any, fraction: float, value: float, random_state: Any) -> Any:
-    """Set a fraction of the observed off-diagonal pairs' number of unobserved pairs to a value, symmetrically."""
-    from scipy.sparse import coo_array, csr_array
-
-    n = matrix.shape[0]
-    rows = np.repeat(np.arange(n, dtype=np.int64), np.diff(matrix.indptr))
-    upper = rows < matrix.indices
-    observed = rows[upper] * n + matrix.indices[upper]
-    wanted = round(fraction * len(observed))
-    free = n * (n - 1) // 2 - len(observed)
-    if wanted > free:
-        raise ValueError(
-            f"random_negatives={fraction} asks for {wanted} unobserved pairs, and there are {free}; lower it"
-        )
-    random = check_random_state(random_state)
-    chosen = np.empty(0, dtype=np.int64)
-    while len(chosen) < wanted:
-        i, j = random.integers(0, n, (2, 2 * (wanted - len(chosen)) + 16))
-        pairs = np.minimum(i, j) * n + np.maximum(i, j)
-        pairs = pairs[(i != j) & ~np.isin(pairs, observed, kind="sort") & ~np.isin(pairs, chosen)]
-        _, first = np.unique(pairs, return_index=True)
-        chosen = np.concatenate([chosen, pairs[np.sort(first)]])
-    i, j = np.divmod(chosen[:wanted], n)
-    values = np.full(2 * wanted, value, dtype=matrix.dtype)
-    drawn = coo_array((values, (np.concatenate([i, j]), np.concatenate([j, i]))), shape=(n, n))
-    return csr_array(matrix + drawn.tocsr())
+def _same(a: Any, b: Any) -> bool:
+    return a is b or (type(a) is type(b) and a == b)

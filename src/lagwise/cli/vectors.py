@@ -29,21 +29,25 @@ def sens(
     store: Annotated[Path, typer.Argument(help="A count store.", show_default=False)],
     output: Annotated[Path, typer.Option("--output", "-o", help="Vector file to write.")],
     dim: Annotated[int, typer.Option("--dim", "-d", help="Dimensions of the vectors.")] = 100,
-    variant: Annotated[str, typer.Option(help="sens, svd-ns, svd-ns-shifted, pmi, ppmi, sppmi, counts, ...")] = "sens",
-    alpha: Annotated[float, typer.Option(help="Threshold of PMI in bits.")] = -2.5,
-    shift: Annotated[float, typer.Option(help="Added to every kept entry, bits.")] = 0.0,
-    window: Annotated[int | None, typer.Option(help="Window (default 5, or the store's own).")] = None,
+    preset: Annotated[str | None, typer.Option(
+        help="balanced (the default), similarity, analogies or paper; options given come first.")] = None,
+    variant: Annotated[str | None, typer.Option(
+        help="sens, svd-ns, svd-ns-shifted, pmi, ppmi, sppmi, counts, log-counts or sqrt-counts, with the plain settings "
+             "where no preset is named.")] = None,
+    alpha: Annotated[str | None, typer.Option(help="Threshold of PMI in bits, auto, or none for every pair.")] = None,
+    shift: Annotated[float | None, typer.Option(help="Added to every kept entry, bits.")] = None,
+    window: Annotated[int | None, typer.Option(help="Largest distance.")] = None,
     weight: Annotated[str | None, typer.Option(help="flat, harmonic, linear, or numbers: 2,2,1.5,1.5,1.")] = None,
-    smoothing: Annotated[float, typer.Option(help="Exponent of the marginals.")] = 1.0,
-    smooth: Annotated[str, typer.Option(help="both or context.")] = "both",
-    power: Annotated[float, typer.Option(help="Vectors are U times eigenvalue to this power.")] = 0.0,
-    drop_first: Annotated[int, typer.Option(help="Leading components to leave out.")] = 0,
-    negatives: Annotated[float, typer.Option(help="k of sppmi.")] = 1.0,
+    smoothing: Annotated[float | None, typer.Option(help="Exponent of the marginals.")] = None,
+    smooth: Annotated[str | None, typer.Option(help="both or context.")] = None,
+    power: Annotated[float | None, typer.Option(help="Vectors are U times eigenvalue to this power.")] = None,
+    drop_first: Annotated[int | None, typer.Option(help="Leading components to leave out.")] = None,
+    negatives: Annotated[float | None, typer.Option(help="k of sppmi.")] = None,
     psd: Annotated[bool, typer.Option("--psd", help="Raise the diagonal until no eigenvalue is negative.")] = False,
-    random_negatives: Annotated[float, typer.Option(help="Unobserved pairs to add, as a share of the observed.")] = 0.0,
-    preset: Annotated[str | None, typer.Option(help="A named setting.")] = None,
-    tol: Annotated[float, typer.Option(help="Largest relative residual accepted.")] = 1e-4,
-    solver: Annotated[str | None, typer.Option(help="lanczos or arpack.")] = None,
+    random_negatives: Annotated[float | None, typer.Option(
+        help="Unobserved pairs to add, as a share of the observed.")] = None,
+    tol: Annotated[float | None, typer.Option(help="Largest relative residual accepted.")] = None,
+    solver: Annotated[str | None, typer.Option(help="lanczos, krylov or arpack.")] = None,
     dtype: Annotated[str, typer.Option(help="Storage type: float32 or float16.")] = "float32",
     seed: _app.Seed = 0,
     threads: Threads = None,
@@ -56,43 +60,35 @@ def sens(
     import time
 
     from ..merging import load_store
-    from ..sens import SENS
+    from ..sens import DEFAULT_PRESET, SENS
 
     if output.exists() and not force:
         raise FileExistsError(f"{output} exists; choose another name or pass --force")
     started = time.perf_counter()
-    gains: Any = weight
-    if weight is not None and weight not in ("flat", "harmonic", "linear"):
-        try:
-            gains = [float(part) for part in weight.split(",")]
-        except ValueError:
-            raise ValueError(
-                f"--weight is {weight!r}; expected flat, harmonic, linear, or numbers such as 2,2,1"
-            ) from None
-    chosen = {} if solver is None else {"solver": solver}
-    model = SENS(
-        dim,
-        variant,
-        alpha,
-        shift,
-        window,
-        gains,
-        smoothing,
-        smooth,
-        power,
-        drop_first,
-        negatives,
-        psd,
-        random_negatives,
-        preset,
-        tol,
-        random_state=seed,
-        n_threads=threads,
-        progress=not quiet,
-        **chosen,
-    )
-    model.fit(load_store(store))
+    counts = load_store(store)
+    given = {"variant": variant, "alpha": _alpha(alpha), "shift": shift, "window": window, "weight": _weight(weight),
+             "smoothing": smoothing, "smooth": smooth, "power": power, "drop_first": drop_first, "negatives": negatives,
+             "random_negatives": random_negatives, "tol": tol, "solver": solver}
+    given = {name: value for name, value in given.items() if value is not None}
+    if given.get("alpha") == "none":
+        given["alpha"] = None
+    if preset is None and variant in (None, "sens"):
+        preset = DEFAULT_PRESET
+    settings = SENS(preset=preset).settings()
+    if counts.max_lag is None or (window is not None and weight is None):
+        settings["window"] = settings["weight"] = None  # a preset's weights belong to its own window
+    model = SENS(**{**settings, **given, "n_components": dim, "psd": psd, "preset": None, "random_state": seed,
+                    "n_threads": threads, "progress": not quiet})
+    try:
+        model.fit(counts)
+    except KeyboardInterrupt:
+        if model.__dict__.get("interrupted_"):
+            model.word_vectors().save(output, dtype=dtype)
+            _app.say(f"interrupted: {output} holds the vectors reached, residual {model.residual_:.1e}", quiet)
+        raise
     model.word_vectors().save(output, dtype=dtype)
+    if not model.converged_:
+        _app.say(f"warning: the residual {model.residual_:.1e} is above the tolerance {model.tol:g}", quiet)
     facts = {
         "vectors": str(output),
         "words": len(model.vocabulary_),
@@ -102,6 +98,9 @@ def sens(
         "positive": model.n_positive_,
         "negative": model.n_negative_,
         "negative in top": model.negative_in_top_,
+        "alpha": model.alpha_,
+        "preset": preset,
+        "products": model.n_products_,
         "seconds": round(time.perf_counter() - started, 3),
     }
     if json:
@@ -112,6 +111,26 @@ def sens(
             f"{model.objective_:.1f}, {model.n_positive_} positive and {model.n_negative_} negative entries",
             quiet,
         )
+
+
+def _alpha(text: str | None) -> Any:
+    if text is None or text.lower() in ("auto", "none"):
+        return text and text.lower()
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"--alpha is {text!r}; expected a number of bits, auto or none") from None
+
+
+def _weight(text: str | None) -> Any:
+    if text is None or text in ("flat", "harmonic", "linear"):
+        return text
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise ValueError(
+            f"--weight is {text!r}; expected flat, harmonic, linear, or numbers such as 2,2,1"
+        ) from None
 
 
 @app.command()

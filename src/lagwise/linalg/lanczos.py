@@ -1,0 +1,307 @@
+"""Leading eigenpairs of a symmetric operator by thick-restart block Lanczos."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .._validation import check_choice, check_int, check_random_state, check_real
+from .panels import Panels, fix_signs
+
+_DENSE = 600  # up to this order the whole matrix is formed and solved exactly
+_CHECK_EVERY = 4  # blocks between two looks at the Ritz values, once the first basis is full
+
+
+class NoConvergence(RuntimeError):
+    """The residual did not fall below the tolerance; `result` holds what was reached."""
+
+    def __init__(self, message: str, result: EigenResult):
+        super().__init__(message)
+        self.result = result
+
+
+@dataclass
+class EigenResult:
+    """Leading eigenpairs.
+
+    Attributes
+    ----------
+    values : ndarray of float64, shape (k,)
+        By falling value ("LA") or modulus ("LM").
+    vectors : ndarray, shape (n, k)
+        Orthonormal columns; the entry of largest modulus is positive, ties go to the first.
+    residuals : ndarray of float64, shape (k,)
+        ``|A v - lambda v|`` of each pair, by the Lanczos recurrence.
+    residual : float
+        The largest of them over the largest eigenvalue modulus.
+    n_products : int
+        Columns multiplied by the operator.
+    n_restarts : int
+    converged : bool
+    opposite : ndarray of float64
+        Negative eigenvalues (Ritz values) found besides; those whose modulus reaches the last kept one were followed
+        like the kept ones.
+    """
+
+    values: np.ndarray
+    vectors: np.ndarray
+    residuals: np.ndarray
+    residual: float
+    n_products: int
+    n_restarts: int
+    converged: bool
+    opposite: np.ndarray = field(default_factory=lambda: np.empty(0))
+
+
+def eigsh(operator: Any, k: int, which: str = "LA", tol: float = 1e-4, block: int = 16, basis: int | None = None,
+          max_products: int | None = None, start: np.ndarray | None = None, random_state: Any = 0,
+          n_threads: int | None = None, dtype: Any = None, callback: Callable[[int, int, float], Any] | None = None,
+          strict: bool = False) -> EigenResult:
+    """The k algebraically largest (or largest by modulus) eigenpairs of a symmetric operator.
+
+    Thick-restart block Lanczos with full re-orthogonalisation done twice; a basis of about 4 k columns is restarted
+    with 1.25 k Ritz vectors. Coefficients are summed in float64 whatever the dtype of the basis; the same seed gives
+    the same bits for any number of threads. Small matrices (order up to 600 or the size of the basis) are formed and
+    solved exactly, which also serves those with many equal eigenvalues.
+
+    Parameters
+    ----------
+    operator : object with matmat, shape, dtype
+        Symmetric; `lagwise.operators.Operator`, or a SciPy LinearOperator.
+    k : int
+    which : {"LA", "LM"}
+        Algebraically largest, or largest by modulus.
+    tol : float
+        Bound on the largest residual over the largest modulus of an eigenvalue.
+    block : int
+        Columns of one product.
+    basis : int, optional
+        Columns of the basis before a restart; default 4 k and at least k + 6 blocks.
+    max_products : int, optional
+        Columns multiplied at most; default 40 (k + block) + 1000.
+    start : ndarray of shape (n, block), optional
+        First block; default random normal.
+    random_state : int, Generator, RandomState or None
+    n_threads : int or None
+    dtype : {"float32", "float64"}, optional
+        Of the basis; default float32 where the operator's is and tol is at least 1e-6.
+    callback : callable(n_products, n_converged, residual), optional
+        Called after every product.
+    strict : bool
+        Raise NoConvergence instead of returning what was reached.
+
+    Returns
+    -------
+    EigenResult
+
+    Raises
+    ------
+    ValueError
+        For a shape that is not square or k out of range, or products that are not finite.
+    NoConvergence
+        With `strict`, when `max_products` did not suffice.
+    KeyboardInterrupt
+        On Ctrl-C; its attribute `partial` is the EigenResult reached, or None.
+    """
+    n = int(operator.shape[0])
+    if len(operator.shape) != 2 or operator.shape[1] != n:
+        raise ValueError(f"the operator has shape {tuple(operator.shape)}; expected a square one")
+    k = check_int("k", k, 1, n)
+    check_choice("which", which, ("LA", "LM"))
+    tol = check_real("tol", tol, minimum=0)
+    block = min(check_int("block", block, 1), max(1, n // 2))
+    basis = max(4 * k, k + 6 * block) if basis is None else check_int("basis", basis, k + block)
+    if n <= max(_DENSE, basis + 2 * block):
+        return _dense(operator, k, which)
+    if dtype is None:
+        dtype = np.float32 if operator.dtype == np.float32 and tol >= 1e-6 else np.float64
+    limit = 40 * (k + block) + 1000 if max_products is None else check_int("max_products", max_products, k + block)
+    state = _Lanczos(operator, k, which, block, basis, np.dtype(dtype), check_random_state(random_state), n_threads)
+    try:
+        with state.panels:
+            state.begin(start)
+            result = state.run(tol, limit, callback)
+    except KeyboardInterrupt as stop:
+        stop.partial = None  # type: ignore[attr-defined]
+        if state.size >= k:
+            with state.panels:
+                stop.partial = state.extract(*state.ritz(), tol)  # type: ignore[attr-defined]
+        raise
+    if strict and not result.converged:
+        reached = int(np.sum(result.residuals <= tol * np.abs(result.values).max()))
+        raise NoConvergence(f"{reached} of {k} eigenpairs converged to {tol:g} in {result.n_products} products; raise "
+                            "max_products or tol", result)
+    return result
+
+
+def block_krylov(operator: Any, k: int, passes: int = 8, block: int | None = None, which: str = "LA",
+                 random_state: Any = 0, n_threads: int | None = None, dtype: Any = None) -> EigenResult:
+    """The cheap mode: one block Krylov space of a fixed number of passes, no restart; its residual is reported.
+
+    Parameters
+    ----------
+    operator, k, which, random_state, n_threads, dtype :
+        As for `eigsh`.
+    passes : int
+        Products of the operator with a block.
+    block : int, optional
+        Columns of a block; default enough that the space holds 1.25 k columns.
+
+    Returns
+    -------
+    EigenResult
+    """
+    passes = check_int("passes", passes, 1)
+    block = -(-5 * check_int("k", k, 1) // (4 * passes)) if block is None else check_int("block", block, 1)
+    size = passes * block
+    if size < k:
+        raise ValueError(f"{passes} passes of {block} columns hold fewer than {k} eigenvectors; raise passes or block")
+    return eigsh(operator, k, which, tol=0.0, block=block, basis=max(size, k + block), max_products=max(size, k + block),
+                 random_state=random_state, n_threads=n_threads,
+                 dtype=(dtype or (np.float32 if operator.dtype == np.float32 else np.float64)))
+
+
+def _dense(operator: Any, k: int, which: str) -> EigenResult:
+    n = operator.shape[0]
+    matrix = np.asarray(operator.matmat(np.eye(n)), dtype=np.float64)
+    if not np.isfinite(matrix).all():
+        raise ValueError("the operator's products are not finite; look for NaN or infinite entries")
+    matrix = (matrix + matrix.T) / 2
+    values, vectors = np.linalg.eigh(matrix)
+    opposite = values[values < 0]
+    order = _leading(values, which)[:k]
+    values, vectors = values[order], vectors[:, order]
+    vectors = vectors * fix_signs(vectors)
+    residuals = np.linalg.norm(matrix @ vectors - vectors * values, axis=0)
+    scale = float(np.abs(values).max(initial=0)) or 1.0
+    return EigenResult(values, np.ascontiguousarray(vectors), residuals, float(residuals.max() / scale), n, 0, True,
+                       opposite)
+
+
+def _leading(values: np.ndarray, which: str) -> np.ndarray:
+    """Order of the Ritz values, leading first; equal ones keep their order."""
+    return np.argsort(-(np.abs(values) if which == "LM" else values), kind="stable")
+
+
+class _Lanczos:
+    """The basis Q, the projected matrix T = Q'AQ, and the next block that continues them."""
+
+    def __init__(self, operator: Any, k: int, which: str, block: int, basis: int, dtype: np.dtype,
+                 rng: np.random.Generator, n_threads: int | None):
+        self.operator, self.k, self.which, self.block, self.rng = operator, k, which, block, rng
+        self.capacity = -(-basis // block) * block
+        self.n = operator.shape[0]
+        self.dtype = dtype
+        self.panels = Panels(self.n, n_threads)
+        self.Q = np.empty((self.n, self.capacity + block), dtype=dtype)
+        self.T = np.zeros((self.capacity + block, self.capacity + block))
+        self.size = 0  # columns of Q whose products are in T; the next block stands behind them
+        self.R = np.zeros((block, block))  # couples the last block to the next one
+        self.n_products = self.n_restarts = 0
+
+    def begin(self, start: np.ndarray | None) -> None:
+        X = self.rng.standard_normal((self.n, self.block)) if start is None else np.array(start)
+        if X.shape != (self.n, self.block):
+            raise ValueError(f"start has shape {X.shape}; expected ({self.n}, {self.block})")
+        X = X.astype(self.dtype)
+        self._orthonormalise(X)
+        self.Q[:, :self.block] = X
+
+    def run(self, tol: float, limit: int, callback: Callable[[int, int, float], Any] | None) -> EigenResult:
+        residual, n_converged, blocks_since = float("inf"), 0, 0
+        while True:
+            self._extend()
+            full = self.size + self.block > self.capacity
+            spent = self.n_products + self.block > limit
+            blocks_since += 1
+            if full or spent or (self.n_restarts and blocks_since >= _CHECK_EVERY and self.size >= self.k):
+                blocks_since = 0
+                values, Y = self.ritz()
+                residuals = self._residuals(Y)
+                scale = float(np.abs(values).max()) or 1.0
+                residual = float(residuals.max()) / scale
+                n_converged = int(np.sum(residuals <= tol * scale))
+                if residual <= tol or spent:
+                    if callback is not None:
+                        callback(self.n_products, n_converged, residual)
+                    return self.extract(values, Y, tol)
+                if full:
+                    self._restart()
+            if callback is not None:
+                callback(self.n_products, n_converged, residual)
+
+    def _extend(self) -> None:
+        """Multiply the next block, project the product onto the basis, and orthonormalise what is left."""
+        first, stop = self.size, self.size + self.block
+        basis = self.Q[:, :stop]
+        W = np.asarray(self.operator.matmat(np.ascontiguousarray(self.Q[:, first:stop])), dtype=self.dtype)
+        self.n_products += self.block
+        C = self.panels.inner(basis, W)
+        if not np.isfinite(C).all():
+            raise ValueError("the operator's products are not finite; look for NaN or infinite entries")
+        self.panels.subtract(W, basis, C)
+        again = self.panels.inner(basis, W)
+        self.panels.subtract(W, basis, again)
+        C += again
+        C[first:] = (C[first:] + C[first:].T) / 2
+        self.T[:stop, first:stop] = C
+        self.T[first:stop, :stop] = C.T
+        self.size = stop
+        self.R = self._orthonormalise(W)
+        self.Q[:, stop:stop + self.block] = W
+
+    def _orthonormalise(self, W: np.ndarray) -> np.ndarray:
+        """QR of W; columns with nothing left are replaced by random ones orthogonal to the basis, with zeros in R."""
+        R = self.panels.qr(W)
+        basis = self.Q[:, :self.size]
+        scale = max(float(np.abs(self.T).max()), float(np.abs(R).max()))
+        dead = np.flatnonzero(np.abs(np.diag(R)) <= 4 * np.finfo(self.dtype).eps * scale)
+        if len(dead):
+            R[dead] = 0
+            W[:, dead] = self.rng.standard_normal((self.n, len(dead))).astype(self.dtype)
+            for _ in range(2):
+                if self.size:
+                    self.panels.subtract(W, basis, self.panels.inner(basis, W))
+                signs = np.diag(self.panels.qr(W))
+                W *= np.where(signs < 0, -1, 1).astype(self.dtype)
+        return R
+
+    def ritz(self) -> tuple[np.ndarray, np.ndarray]:
+        """The k leading Ritz values and the coordinates of their vectors in the basis."""
+        values, Y = np.linalg.eigh(self.T[:self.size, :self.size])
+        self._all = values, Y
+        order = _leading(values, self.which)[:self.k]
+        return values[order], Y[:, order]
+
+    def _residuals(self, Y: np.ndarray) -> np.ndarray:
+        return np.linalg.norm(self.R @ Y[self.size - self.block:], axis=0)
+
+    def _restart(self) -> None:
+        values, Y = self._all
+        keep = min(self.k + max(self.k // 4, self.block), self.size - self.block)
+        order = _leading(values, self.which)[:keep]
+        if self.which == "LA":  # follow also the negative end, as far as it reaches the modulus of the k-th value
+            low = np.flatnonzero(values[:self.size - len(order)] <= -0.95 * abs(values[order[self.k - 1]]))
+            order = np.concatenate([order, low[:max(0, self.capacity // 2 - keep)]])
+            keep = len(order)
+        coupling = self.R @ Y[self.size - self.block:][:, order]
+        self.panels.multiply(self.Q[:, :self.size], Y[:, order], out=self.Q[:, :keep])
+        self.Q[:, keep:keep + self.block] = self.Q[:, self.size:self.size + self.block].copy()
+        self.T[:] = 0
+        self.T[np.arange(keep), np.arange(keep)] = values[order]
+        self.T[keep:keep + self.block, :keep] = coupling
+        self.T[:keep, keep:keep + self.block] = coupling.T
+        self.size = keep
+        self.n_restarts += 1
+
+    def extract(self, values: np.ndarray, Y: np.ndarray, tol: float) -> EigenResult:
+        residuals = self._residuals(Y)
+        vectors = self.panels.multiply(self.Q[:, :self.size], Y)
+        vectors *= fix_signs(vectors).astype(self.dtype)
+        scale = float(np.abs(values).max()) or 1.0
+        residual = float(residuals.max()) / scale
+        return EigenResult(values, vectors, residuals, residual, self.n_products, self.n_restarts, residual <= tol,
+                           self._all[0][self._all[0] < 0])
