@@ -1,320 +1,271 @@
-"""Measure word vectors: word similarity, analogies, and whether two models differ."""
+"""Measure word vectors: rank correlation with human similarity, and analogies."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ._validation import check_choice, check_int, check_random_state
-from .vectors import WordVectors
+from ._validation import check_choice, check_int
+from .vectors import WordVectors, combine
 
-_BATCH = 256  # questions of one matrix product
+_BLOCK = 1 << 24  # cosines computed at a time
 
 
-@dataclass
+@dataclass(frozen=True)
 class SimilarityResult:
-    """Agreement with human scores on one set.
+    """Agreement of cosines with human scores on one set.
 
     Attributes
     ----------
     name : str
-    spearman : float
-        Rank correlation of cosine and score; nan where fewer than two pairs or no variation is left.
+    rho : float
+        Spearman's rank correlation, average ranks for ties; 0 where it is not defined.
     low, high : float
-        95 % bootstrap interval.
+        95 % bootstrap interval over pairs.
     n_pairs, n_used : int
-        Pairs of the file; pairs that entered.
-    coverage : float
-        Share of pairs whose words are both known.
-    cosines, scores : ndarray
-        Of the pairs that entered.
+        Pairs in the file, and pairs that were scored.
     """
 
     name: str
-    spearman: float
+    rho: float
     low: float
     high: float
     n_pairs: int
     n_used: int
-    coverage: float
-    cosines: np.ndarray = field(repr=False)
-    scores: np.ndarray = field(repr=False)
-    used: np.ndarray = field(repr=False)
 
-    def to_dict(self) -> dict[str, Any]:
-        """The numbers, without the pairs; nan becomes None."""
-        kept = {key: value for key, value in vars(self).items() if key not in ("cosines", "scores", "used")}
-        return {key: None if isinstance(value, float) and np.isnan(value) else value for key, value in kept.items()}
+    @property
+    def coverage(self) -> float:
+        """Share of pairs with both words known."""
+        return self.n_used / self.n_pairs if self.n_pairs else 0.0
 
 
-@dataclass
+@dataclass(frozen=True)
 class AnalogyResult:
-    """Accuracy on analogy questions.
+    """Right answers by section; `correct` and `asked` count questions with all words known (all with oov="zero").
 
     Attributes
     ----------
-    sections : dict of name to SectionResult
-    semantic, syntactic, total : SectionResult
-        Sums over sections; sections whose name begins with "gram" are syntactic.
+    sections : dict from section to (correct, asked, unknown)
     """
 
-    sections: dict[str, SectionResult]
-    semantic: SectionResult
-    syntactic: SectionResult
-    total: SectionResult
+    name: str
+    method: str
+    sections: dict[str, tuple[int, int, int]] = field(default_factory=dict)
 
-    def to_dict(self) -> dict[str, Any]:
-        """The numbers as JSON values."""
-        return {"sections": {name: part.to_dict() for name, part in self.sections.items()},
-                **{name: getattr(self, name).to_dict() for name in ("semantic", "syntactic", "total")}}
+    def accuracy(self, kind: str = "all") -> float:
+        """Share of right answers: "all", "semantic", "syntactic" (sections named gram...), or of one section."""
+        correct, asked, _ = self.total(kind)
+        return correct / asked if asked else 0.0
 
-
-@dataclass
-class SectionResult:
-    """Questions of one section: asked (all words known, or all with oov="zero"), right, and with unknown words."""
-
-    correct: int = 0
-    asked: int = 0
-    unknown: int = 0
-
-    @property
-    def accuracy(self) -> float:
-        """Right answers over questions asked; nan where none was."""
-        return self.correct / self.asked if self.asked else float("nan")
-
-    def to_dict(self) -> dict[str, Any]:
-        """The numbers as JSON values."""
-        return {**asdict(self), "accuracy": self.accuracy if self.asked else None}
+    def total(self, kind: str = "all") -> tuple[int, int, int]:
+        """(correct, asked, unknown) summed over a kind of sections."""
+        chosen = [
+            counts
+            for section, counts in self.sections.items()
+            if kind in ("all", section) or kind == ("syntactic" if section.startswith("gram") else "semantic")
+        ]
+        return tuple(int(n) for n in np.sum(chosen, axis=0)) if chosen else (0, 0, 0)  # type: ignore[return-value]
 
 
-def evaluate_similarity(vectors: WordVectors, path: str | os.PathLike[str], oov: str = "skip", case: str = "auto",
-                        n_bootstrap: int = 1000, random_state: Any = 0) -> SimilarityResult:
+def _folder_case(vectors: WordVectors, case: str) -> Any:
+    check_choice("case", case, ("auto", "lower", "keep"))
+    if case == "lower":
+        return lambda word: word.lower()
+    return vectors.vocabulary.normalize if case == "auto" else lambda word: word
+
+
+def _lookup(vectors: WordVectors, words: list[str], case: str) -> np.ndarray:
+    fold, index = _folder_case(vectors, case), vectors.vocabulary.index
+    return np.array([index.get(fold(word), -1) for word in words], dtype=np.int64)
+
+
+def _lines(path: str | os.PathLike[str]) -> list[tuple[int, str]]:
+    text = Path(path).read_bytes().decode("utf-8-sig")
+    return [(number, line.strip()) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+
+
+def read_pairs(path: str | os.PathLike[str]) -> tuple[list[str], list[str], np.ndarray]:
+    """Word, word, score: one pair a line, separated by white space.
+
+    Raises
+    ------
+    ValueError
+        Naming file and line.
+    """
+    first, second, scores = [], [], []
+    for number, line in _lines(path):
+        fields = line.split()
+        try:
+            a, b, score = fields[0], fields[1], float(fields[2])
+        except (IndexError, ValueError):
+            raise ValueError(
+                f"{os.fspath(path)}, line {number}: expected word, word, score; found {line[:60]!r}"
+            ) from None
+        first.append(a)
+        second.append(b)
+        scores.append(score)
+    return first, second, np.array(scores)
+
+
+def evaluate_similarity(
+    vectors: WordVectors,
+    path: str | os.PathLike[str],
+    oov: str = "skip",
+    case: str = "auto",
+    n_bootstrap: int = 1000,
+    random_state: int = 0,
+) -> SimilarityResult:
     """Spearman correlation of cosines with human scores.
 
     Parameters
     ----------
     vectors : WordVectors
     path : str or PathLike
-        Lines of word, word, score, separated by tabs, white space or commas; CR, blank lines and lines that begin
-        with # are ignored, and so is a header without a number.
+        Lines of word, word, score.
     oov : {"skip", "zero"}
-        Leave pairs with an unknown word out, or score them 0.
-    case : {"auto", "keep", "lower"}
-        "auto" folds words as the text of the vectors was folded (case and digits), and tries lower case where the
-        word is unknown and the vectors hold no upper-case word.
+        Pairs with an unknown word are left out, or scored 0.
+    case : {"auto", "lower", "keep"}
+        Fold the words as the vectors' text was, lower-case them, or take them as they are.
     n_bootstrap : int
-        Resamples of the interval; 0 for none.
-    random_state : int, Generator, RandomState or None
+        Resamples of the 95 % interval; 0 gives none.
+    random_state : int
 
     Returns
     -------
     SimilarityResult
-
-    Raises
-    ------
-    ValueError
-        If a line cannot be read (its number is named) or there are no pairs.
     """
     check_choice("oov", oov, ("skip", "zero"))
-    find = _Finder(vectors, case)
-    pairs = read_similarity(path)
-    rows = np.array([[find(a), find(b)] for a, b, _ in pairs])
-    scores = np.array([score for _, _, score in pairs])
-    known = (rows >= 0).all(axis=1)
-    cosines = np.zeros(len(pairs))
-    a, b = (vectors._unit_rows(rows[known, column]) for column in (0, 1))
-    cosines[known] = np.einsum("ij,ij->i", a, b)
-    used = known if oov == "skip" else np.ones(len(pairs), dtype=bool)
-    x, y = cosines[used], scores[used]
-    value = spearman(x, y)
-    low, high = _interval(x, y, check_int("n_bootstrap", n_bootstrap, 0), check_random_state(random_state))
-    name = os.path.splitext(os.path.basename(os.fspath(path)))[0]
-    return SimilarityResult(name, value, low, high, len(pairs), int(used.sum()), float(known.mean()), x, y, used)
+    first, second, scores, cosines = _scored(vectors, path, oov, case)
+    rho = _spearman(cosines[None], scores[None])[0]
+    low, high = rho, rho
+    if check_int("n_bootstrap", n_bootstrap, 0) and len(scores) > 2:
+        picks = np.random.default_rng(random_state).integers(0, len(scores), (n_bootstrap, len(scores)))
+        low, high = np.quantile(_spearman(cosines[picks], scores[picks]), [0.025, 0.975])
+    return SimilarityResult(Path(path).stem, float(rho), float(low), float(high), first, second)
 
 
-def evaluate_analogies(vectors: WordVectors, path: str | os.PathLike[str], method: str = "3CosAdd", oov: str = "skip",
-                       case: str = "auto", restrict: int | None = None) -> AnalogyResult:
-    """Accuracy on questions "a b c d": is d the best word for a : b = c : ?
+def _scored(vectors: WordVectors, path: Any, oov: str, case: str) -> tuple[int, int, np.ndarray, np.ndarray]:
+    a, b, scores = read_pairs(path)
+    rows, columns = _lookup(vectors, a, case), _lookup(vectors, b, case)
+    known = (rows >= 0) & (columns >= 0)
+    cosines = np.zeros(len(scores))
+    unit = vectors.unit
+    cosines[known] = np.einsum(
+        "ij,ij->i", unit[rows[known]].astype(np.float64), unit[columns[known]].astype(np.float64)
+    )
+    used = known if oov == "skip" else np.ones_like(known)
+    return len(scores), int(used.sum()), scores[used], cosines[used]
+
+
+def _spearman(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Spearman correlation of the rows of two arrays; 0 where one of them is constant."""
+    from scipy.stats import rankdata
+
+    if a.shape[1] < 2:
+        return np.zeros(len(a))
+    x, y = (rankdata(values, axis=1) for values in (a, b))
+    x, y = x - x.mean(axis=1, keepdims=True), y - y.mean(axis=1, keepdims=True)
+    scale = np.sqrt((x**2).sum(axis=1) * (y**2).sum(axis=1))
+    return np.divide((x * y).sum(axis=1), scale, out=np.zeros(len(a)), where=scale > 0)
+
+
+def compare_similarity(
+    first: WordVectors,
+    second: WordVectors,
+    path: str | os.PathLike[str],
+    case: str = "auto",
+    n_bootstrap: int = 2000,
+    random_state: int = 0,
+) -> dict[str, float]:
+    """Difference of two models on one set, over pairs that both know.
+
+    Returns
+    -------
+    dict
+        difference (first minus second), low and high of its 95 % bootstrap interval, p (two-sided), n.
+    """
+    a, b, scores = read_pairs(path)
+    cosines, known = [], np.ones(len(scores), dtype=bool)
+    for vectors in (first, second):
+        rows, columns = _lookup(vectors, a, case), _lookup(vectors, b, case)
+        known &= (rows >= 0) & (columns >= 0)
+        cosines.append(
+            np.einsum("ij,ij->i", vectors.unit[rows].astype(np.float64), vectors.unit[columns].astype(np.float64))
+        )
+    x, y, z = cosines[0][known], cosines[1][known], scores[known]
+    if len(z) < 3:
+        raise ValueError(f"only {len(z)} pairs of {os.fspath(path)} are known to both models; nothing to compare")
+    picks = np.random.default_rng(random_state).integers(0, len(z), (n_bootstrap, len(z)))
+    differences = _spearman(x[picks], z[picks]) - _spearman(y[picks], z[picks])
+    low, high = np.quantile(differences, [0.025, 0.975])
+    p = 2 * min((1 + (differences <= 0).sum()) / (n_bootstrap + 1), (1 + (differences >= 0).sum()) / (n_bootstrap + 1))
+    rho = _spearman(x[None], z[None])[0] - _spearman(y[None], z[None])[0]
+    return {"difference": float(rho), "low": float(low), "high": float(high), "p": float(min(p, 1.0)), "n": len(z)}
+
+
+def read_analogies(path: str | os.PathLike[str]) -> dict[str, list[list[str]]]:
+    """Questions of four words by section; sections begin with a line ": name"."""
+    sections: dict[str, list[list[str]]] = {}
+    current = "questions"
+    for number, line in _lines(path):
+        if line.startswith(":"):
+            current = line[1:].strip()
+            sections.setdefault(current, [])
+            continue
+        fields = line.split()
+        if len(fields) != 4:
+            raise ValueError(f"{os.fspath(path)}, line {number}: expected four words, found {line[:60]!r}")
+        sections.setdefault(current, []).append(fields)
+    return sections
+
+
+def evaluate_analogies(
+    vectors: WordVectors, path: str | os.PathLike[str], method: str = "add", oov: str = "skip", case: str = "auto"
+) -> AnalogyResult:
+    """Answer analogy questions over the whole vocabulary, the question's own words excluded.
 
     Parameters
     ----------
     vectors : WordVectors
     path : str or PathLike
-        Questions of four words, after ": section" lines; CR and blank lines are ignored.
-    method : {"3CosAdd", "3CosMul"}
-        Over all words of the vocabulary but the three of the question.
+        Lines of four words under ": section" lines.
+    method : {"add", "mul"}
+        3CosAdd or 3CosMul.
     oov : {"skip", "zero"}
-        Questions with an unknown word do not count, or count as wrong; their number is always reported.
-    case : {"auto", "keep", "lower"}
-        As for `evaluate_similarity`.
-    restrict : int, optional
-        Answer among the first (most frequent) words only.
+        Questions with unknown words are counted but not asked, or count as wrong.
+    case : {"auto", "lower", "keep"}
 
     Returns
     -------
     AnalogyResult
     """
+    check_choice("method", method, ("add", "mul"))
     check_choice("oov", oov, ("skip", "zero"))
-    check_choice("method", method, ("3CosAdd", "3CosMul"))
-    find = _Finder(vectors, case)
-    sections: dict[str, SectionResult] = {}
-    asked: dict[str, list[list[int]]] = {}
-    for name, words in read_analogies(path):
-        part = sections.setdefault(name, SectionResult())
-        rows = [find(word) for word in words]
-        if min(rows) < 0:
-            part.unknown += 1
-            part.asked += oov == "zero"
-        else:
-            asked.setdefault(name, []).append(rows)
-    for name, questions in asked.items():
-        part = sections[name]
-        part.asked += len(questions)
-        for first in range(0, len(questions), _BATCH):
-            batch = np.array(questions[first:first + _BATCH])
-            scores = vectors.analogy_scores(batch[:, :3], method)
-            if restrict is not None:
-                scores = scores[:, :check_int("restrict", restrict, 1)]
-            part.correct += int(np.sum(np.argmax(scores, axis=1) == batch[:, 3]))
-    semantic, syntactic, total = SectionResult(), SectionResult(), SectionResult()
-    for name, part in sections.items():
-        for group in (total, syntactic if name.startswith("gram") else semantic):
-            group.correct, group.asked = group.correct + part.correct, group.asked + part.asked
-            group.unknown += part.unknown
-    return AnalogyResult(sections, semantic, syntactic, total)
+    result = AnalogyResult(Path(path).stem, method)
+    step = max(1, _BLOCK // max(len(vectors), 1))
+    for section, questions in read_analogies(path).items():
+        ids = _lookup(vectors, [word for question in questions for word in question], case).reshape(-1, 4)
+        known = (ids >= 0).all(axis=1)
+        asked = ids[known]
+        correct = 0
+        for start in range(0, len(asked), step):
+            correct += _right(vectors.unit, asked[start : start + step], method)
+        n_unknown = int((~known).sum())
+        result.sections[section] = (correct, len(asked) + (n_unknown if oov == "zero" else 0), n_unknown)
+    return result
 
 
-def compare_similarity(a: WordVectors, b: WordVectors, path: str | os.PathLike[str], n_bootstrap: int = 2000,
-                       random_state: Any = 0, case: str = "auto") -> dict[str, Any]:
-    """Whether two models differ on one similarity set, on the pairs both know, by a paired bootstrap.
-
-    Returns
-    -------
-    dict
-        first, second (Spearman of each), difference, low, high (95 % interval of the difference), p_value (two-sided:
-        twice the share of resamples on the other side of zero, at least 1/n_bootstrap), n_used.
-    """
-    n_bootstrap = check_int("n_bootstrap", n_bootstrap, 1)
-    results = [evaluate_similarity(model, path, case=case, n_bootstrap=0) for model in (a, b)]
-    both = results[0].used & results[1].used
-    x, y = (_spread(result)[both] for result in results)
-    scores = np.array([score for _, _, score in read_similarity(path)])[both]
-    rng = check_random_state(random_state)
-    differences = []
-    for _ in range(n_bootstrap):
-        sample = rng.integers(0, len(scores), size=len(scores)) if len(scores) else []
-        differences.append(spearman(x[sample], scores[sample]) - spearman(y[sample], scores[sample]))
-    found = np.array(differences)
-    found = found[np.isfinite(found)]
-    first, second = spearman(x, scores), spearman(y, scores)
-    if len(found) == 0:
-        return {"first": first, "second": second, "difference": float("nan"), "low": float("nan"),
-                "high": float("nan"), "p_value": float("nan"), "n_used": len(scores)}
-    low, high = np.quantile(found, [0.025, 0.975])
-    side = min(float(np.mean(found <= 0)), float(np.mean(found >= 0)))
-    return {"first": first, "second": second, "difference": first - second, "low": float(low), "high": float(high),
-            "p_value": min(1.0, max(2 * side, 1 / len(found))), "n_used": len(scores)}
-
-
-def _spread(result: SimilarityResult) -> np.ndarray:
-    full = np.full(result.n_pairs, np.nan)
-    full[result.used] = result.cosines
-    return full
-
-
-def spearman(x: np.ndarray, y: np.ndarray) -> float:
-    """Pearson correlation of ranks, ties sharing their mean rank; nan for fewer than two or constant values."""
-    if len(x) < 2:
-        return float("nan")
-    a, b = _ranks(x), _ranks(y)
-    a, b = a - a.mean(), b - b.mean()
-    size = np.sqrt((a @ a) * (b @ b))
-    return float(np.clip((a @ b) / size, -1, 1)) if size > 0 else float("nan")
-
-
-def _ranks(values: np.ndarray) -> np.ndarray:
-    _, inverse, sizes = np.unique(values, return_inverse=True, return_counts=True)
-    return (np.cumsum(sizes) - (sizes - 1) / 2)[inverse.ravel()]
-
-
-def _interval(x: np.ndarray, y: np.ndarray, n_bootstrap: int, rng: np.random.Generator) -> tuple[float, float]:
-    if n_bootstrap == 0 or len(x) < 3:
-        return float("nan"), float("nan")
-    found = []
-    for _ in range(n_bootstrap):
-        sample = rng.integers(0, len(x), size=len(x))
-        value = spearman(x[sample], y[sample])
-        if np.isfinite(value):
-            found.append(value)
-    if not found:
-        return float("nan"), float("nan")
-    low, high = np.quantile(found, [0.025, 0.975])
-    return float(low), float(high)
-
-
-class _Finder:
-    """Row of a word of a test file, or -1."""
-
-    def __init__(self, vectors: WordVectors, case: str):
-        self.case = check_choice("case", case, ("auto", "keep", "lower"))
-        self.vocabulary = vectors.vocabulary
-        self.lower_only = case == "auto" and (
-            self.vocabulary.normalization.lowercase or all(word == word.lower() for word in self.vocabulary.words))
-
-    def __call__(self, word: str) -> int:
-        if self.case == "lower":
-            word = word.lower()
-        elif self.case == "auto":
-            word = self.vocabulary.normalize(word)
-            word = word.lower() if self.lower_only else word
-        return self.vocabulary.index.get(word, -1)
-
-
-def read_similarity(path: str | os.PathLike[str]) -> list[tuple[str, str, float]]:
-    """Word, word, score of each line; ValueError naming the line that cannot be read."""
-    pairs: list[tuple[str, str, float]] = []
-    started = False
-    for number, line in _lines(path):
-        fields = line.split("\t") if line.count("\t") >= 2 else line.split(",") if line.count(",") >= 2 else line.split()
-        fields = [part.strip() for part in fields]
-        try:
-            if len(fields) < 3:
-                raise ValueError
-            score = float(fields[2])
-            if not np.isfinite(score):
-                raise ValueError
-            pairs.append((fields[0], fields[1], score))
-        except ValueError:
-            if not started and len(fields) >= 3:
-                started = True
-                continue  # a header
-            raise ValueError(f"{os.fspath(path)}, line {number}: {line[:60]!r} is not word, word, score") from None
-        started = True
-    if not pairs:
-        raise ValueError(f"{os.fspath(path)} holds no pairs of words")
-    return pairs
-
-
-def read_analogies(path: str | os.PathLike[str]) -> list[tuple[str, list[str]]]:
-    """Section and four words of each question; ValueError naming the line that cannot be read."""
-    questions, section = [], "questions"
-    for number, line in _lines(path):
-        if line.startswith(":"):
-            section = line[1:].strip()
-            continue
-        words = line.split()
-        if len(words) != 4:
-            raise ValueError(f"{os.fspath(path)}, line {number}: {line[:60]!r} has {len(words)} words; a question has 4")
-        questions.append((section, words))
-    if not questions:
-        raise ValueError(f"{os.fspath(path)} holds no analogy questions")
-    return questions
-
-
-def _lines(path: str | os.PathLike[str]) -> list[tuple[int, str]]:
-    with open(path, encoding="utf-8-sig", newline=None) as handle:
-        lines = [(number, line.strip()) for number, line in enumerate(handle, 1)]
-    return [(number, line) for number, line in lines if line and not line.startswith("#")]
+def _right(unit: np.ndarray, asked: np.ndarray, method: str) -> int:
+    a, b, c, expected = asked.T
+    if method == "add":
+        scores = (unit[b] - unit[a] + unit[c]) @ unit.T
+    else:
+        scores = combine(unit[a] @ unit.T, unit[b] @ unit.T, unit[c] @ unit.T, method)
+    rows = np.arange(len(asked))
+    for column in (a, b, c):
+        scores[rows, column] = -np.inf
+    return int((scores.argmax(axis=1) == expected).sum())

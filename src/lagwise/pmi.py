@@ -10,7 +10,7 @@ import numpy as np
 
 from ._estimator import Estimator
 from ._threads import resolve_threads
-from ._validation import check_choice, check_int, check_real
+from ._validation import check_choice, check_real
 
 _SLICE = 1 << 22  # entries of one kernel call
 NEGATIVES_PER_POSITIVE = 2 / 3  # the paper's rule of thumb, kept by alpha="auto"
@@ -44,15 +44,14 @@ class PMIMatrix:
     row_sums: np.ndarray = field(repr=False)
 
 
-def window_counts(counts: Any, window: int | None = 5, weight: Any = "flat", n_threads: int | None = None) -> Counts:
+def window_counts(counts: Any, window: int | None = None, weight: Any = None, n_threads: int | None = None) -> Counts:
     """Symmetric window counts of a store, or of a symmetric matrix that is given as it is.
 
     Parameters
     ----------
     counts : CountStore, or sparse or dense symmetric matrix of counts
-    window : int or None
-        Largest distance; None for the window and weight of a windowed store.
-    weight : {"flat", "harmonic", "linear"} or array_like of float, shape (window,)
+    window, weight :
+        As for `CountStore.window`: None is 5 and flat, or a windowed store's own. A matrix is taken as it is.
 
     Raises
     ------
@@ -62,15 +61,12 @@ def window_counts(counts: Any, window: int | None = 5, weight: Any = "flat", n_t
         If it holds no co-occurrences, a negative or not finite count, or is not symmetric.
     """
     if hasattr(counts, "window") and hasattr(counts, "vocabulary"):
-        if window is None and getattr(counts, "max_lag", None) is not None:
-            raise ValueError("window=None means the window of a windowed store; this store holds lags 1.."
-                             f"{counts.max_lag}: give a window up to that")
-        asked: tuple[Any, Any] = (None, None) if window is None else (check_int("window", window, 1), weight)
         if hasattr(counts, "window_arrays"):
-            indptr, indices, data, scale = counts.window_arrays(*asked, n_threads=n_threads)
-            owned = indices.flags.writeable and indices.base is None
+            indptr, indices, data, scale = counts.window_arrays(window, weight, n_threads)
+            owned = indices.flags.writeable and indices.flags.owndata and data.flags.writeable
         else:
-            matrix = counts.window(**({} if window is None else {"size": asked[0], "weight": asked[1]}))
+            asked = {"size": window, "weight": weight}
+            matrix = counts.window(**{name: value for name, value in asked.items() if value is not None})
             indptr, indices, data, scale, owned = matrix.indptr, matrix.indices, matrix.data, 1, False
         result = Counts(np.asarray(indptr, dtype=np.int64), indices, data, float(scale), owned, counts.vocabulary)
     else:
@@ -223,7 +219,7 @@ class PMI(Estimator):
     shift : float
         Added to every kept entry, in `units`.
     window, weight :
-        As for `CountStore.window`; they do not matter for a matrix of counts.
+        As for `CountStore.window`; None is 5 and flat, or a windowed store's own.
     smoothing : float
         Exponent of the marginals, in (0, 1].
     smooth : {"both", "context"}
@@ -235,15 +231,15 @@ class PMI(Estimator):
 
     Attributes
     ----------
-    n_observed_, n_positive_, n_negative_ : int
-        Observed pairs, and kept entries by sign before the shift.
+    n_observed_, n_kept_, n_positive_, n_negative_ : int
+        Observed pairs, kept entries, and these by sign before the shift.
     alpha_ : float or None
         The threshold used, in `units`.
     row_sums_ : ndarray of float64, shape (n_words,)
         Row sums of the counts.
     """
 
-    def __init__(self, alpha: float | str | None = None, shift: float = 0.0, window: int | None = 5, weight: Any = "flat",
+    def __init__(self, alpha: float | str | None = None, shift: float = 0.0, window: int | None = None, weight: Any = None,
                  smoothing: float = 1.0, smooth: str = "both", units: str = "bits", dtype: str = "float32",
                  n_threads: int | None = None):
         self.alpha, self.shift, self.window, self.weight = alpha, shift, window, weight
@@ -282,7 +278,7 @@ class PMI(Estimator):
                             self.n_threads)
         self.n_observed_, self.n_positive_, self.n_negative_ = result.n_observed, result.n_positive, result.n_negative
         self.alpha_ = None if result.alpha is None else result.alpha * unit
-        self.row_sums_ = result.row_sums
+        self.row_sums_, self.n_kept_ = result.row_sums, int(result.matrix.nnz)
         if unit != 1.0:
             result.matrix.data *= dtype.type(unit)
         return result.matrix

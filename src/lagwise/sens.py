@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import time
 from collections.abc import Callable
@@ -27,7 +28,7 @@ VARIANTS = ("sens", "svd-ns", "svd-ns-shifted", "pmi", "ppmi", "sppmi", "counts"
 
 # Whole settings under a name, chosen on data other than the eight similarity sets and the analogies (bench/paper).
 PRESETS: dict[str, dict[str, Any]] = {
-    "paper": {"variant": "sens", "alpha": -2.5, "window": 5, "weight": "flat"},
+    "paper": {"variant": "svd-ns", "alpha": -2.5, "window": 5, "weight": "flat"},
     "balanced": {"variant": "sens", "alpha": -2.5, "shift": 2.5, "window": 7, "weight": (4, 4, 3, 3, 2, 1, 1),
                  "smoothing": 0.75, "power": 0.25},
     "similarity": {"variant": "sens", "alpha": -2.5, "shift": 2.5, "window": 7, "weight": (4, 4, 3, 3, 2, 1, 1),
@@ -58,14 +59,14 @@ class SENS(Estimator):
         two thirds of the positives. Used by sens, svd-ns and svd-ns-shifted.
     shift : float
         Bits added to every kept entry (sens, svd-ns, pmi, ppmi).
-    window : int or None, weight : str or array_like
-        The window counts to factorise, as for `CountStore.window`; window None takes a windowed store's own.
+    window, weight :
+        The window counts to factorise, as for `CountStore.window`: None is 5 and flat, or a windowed store's own.
     smoothing : float, smooth : {"both", "context"}
         Exponent of the marginals, of both or of the contexts only (then not symmetric: not for "sens").
     power : float
         Vectors are U s^power.
     drop_first : int
-        Leading components left out of `word_vectors` and `embedding_`.
+        Leading components to leave out, beside the n_components kept.
     negatives : float
         k of "sppmi".
     psd : bool
@@ -82,21 +83,21 @@ class SENS(Estimator):
     random_state : int, Generator, RandomState or None
     n_threads : int or None
         Never changes the result.
+    progress : bool, optional
 
     Attributes
     ----------
-    vectors_ : ndarray of float32, shape (n_words, d)
+    components_ : ndarray of float32, shape (n_words, d)
         Eigenvectors (left singular vectors), orthonormal, the largest entry of each positive.
-    embedding_ : ndarray of float32, shape (n_words, d - drop_first)
-        ``vectors_ * |eigenvalues_| ** power``.
+    embedding_ : ndarray of float32, shape (n_words, d)
+        ``components_ * |eigenvalues_| ** power``.
     eigenvalues_ : ndarray of float64, shape (d,)
         Singular values for smooth="context".
     residual_ : float
     objective_ : float
         Sum of the kept eigenvalues = Tr(W'MW).
     negative_in_top_ : int
-        Negative eigenvalues whose modulus reaches the d-th: SVD-NS spans the same space as SENS iff it is 0. Counted
-        among the pairs computed; for "sens" by a few more products.
+        Negative eigenvalues whose modulus reaches the d-th: SVD-NS spans the same space as SENS iff it is 0.
     n_positive_, n_negative_, n_observed_ : int
         Entries kept (before the shift) by sign; observed pairs. nnz_: entries factorised.
     alpha_ : float or None
@@ -109,15 +110,16 @@ class SENS(Estimator):
     """
 
     def __init__(self, n_components: int = 100, variant: str = "sens", alpha: float | str | None = -2.5,
-                 shift: float = 0.0, window: int | None = 5, weight: Any = "flat", smoothing: float = 1.0,
+                 shift: float = 0.0, window: int | None = None, weight: Any = None, smoothing: float = 1.0,
                  smooth: str = "both", power: float = 0.0, drop_first: int = 0, negatives: float = 1.0,
                  psd: bool = False, random_negatives: float = 0.0, preset: str | None = None, tol: float = 1e-4,
-                 solver: str = "lanczos", random_state: Any = 0, n_threads: int | None = None):
+                 solver: str = "lanczos", random_state: Any = 0, n_threads: int | None = None,
+                 progress: bool | None = None):
         self.n_components, self.variant, self.alpha, self.shift = n_components, variant, alpha, shift
         self.window, self.weight, self.smoothing, self.smooth = window, weight, smoothing, smooth
         self.power, self.drop_first, self.negatives, self.psd = power, drop_first, negatives, psd
         self.random_negatives, self.preset, self.tol, self.solver = random_negatives, preset, tol, solver
-        self.random_state, self.n_threads = random_state, n_threads
+        self.random_state, self.n_threads, self.progress = random_state, n_threads, progress
 
     def settings(self) -> dict[str, Any]:
         """The parameters in force: those of the preset, overridden by arguments that differ from their defaults.
@@ -130,7 +132,7 @@ class SENS(Estimator):
         given = self.get_params(deep=False)
         if self.preset is not None:
             check_choice("preset", self.preset, PRESETS)
-            defaults = self._parameter_defaults()
+            defaults = {name: p.default for name, p in inspect.signature(SENS.__init__).parameters.items()}
             for name, value in PRESETS[self.preset].items():
                 if _same(given[name], defaults[name]):
                     given[name] = value
@@ -143,7 +145,7 @@ class SENS(Estimator):
         check_real("smoothing", given["smoothing"], above=0, maximum=1)
         check_choice("smooth", given["smooth"], ("both", "context"))
         check_real("power", given["power"], minimum=0)
-        check_int("drop_first", given["drop_first"], 0, given["n_components"] - 1)
+        check_int("drop_first", given["drop_first"], 0)
         check_real("negatives", given["negatives"], minimum=1)
         check_bool("psd", given["psd"])
         check_real("random_negatives", given["random_negatives"], minimum=0)
@@ -159,7 +161,7 @@ class SENS(Estimator):
             raise ValueError("random_negatives set unobserved pairs to alpha; give a threshold alpha and a PMI variant")
         return given
 
-    def fit(self, counts: Any, y: Any = None, progress: bool | None = None,
+    def fit(self, counts: Any, y: Any = None,
             callback: Callable[[int, int, float], Any] | None = None) -> SENS:
         """Factorise the matrix of `counts`.
 
@@ -167,7 +169,6 @@ class SENS(Estimator):
         ----------
         counts : CountStore, or symmetric matrix of window counts
             The store can be used again with another alpha, window or d.
-        progress : bool, optional
         callback : callable(n_products, n_converged, residual), optional
 
         Returns
@@ -186,10 +187,13 @@ class SENS(Estimator):
         threads = resolve_threads(settings["n_threads"])
         started = time.perf_counter()
         table = window_counts(counts, settings["window"], settings["weight"], threads)
-        if settings["n_components"] > table.n_words:
-            raise ValueError(f"n_components is {settings['n_components']}; the counts hold {table.n_words} words, so at "
-                             f"most {table.n_words}")
+        wanted = settings["n_components"] + settings["drop_first"]
+        if wanted > table.n_words:
+            raise ValueError(f"n_components={settings['n_components']} (plus drop_first={settings['drop_first']}) for "
+                             f"{table.n_words} words; expected at most {table.n_words}: lower n_components, or keep more "
+                             "words (min_count)")
         self.vocabulary_ = table.vocabulary
+        self.counts_ = np.asarray(counts.unigrams) if hasattr(counts, "unigrams") else None
         result = build_matrix(table, settings, threads)
         self.alpha_, self.n_observed_ = result.alpha, result.n_observed
         self.n_positive_, self.n_negative_ = result.n_positive, result.n_negative
@@ -198,10 +202,11 @@ class SENS(Estimator):
         matrix_seconds = time.perf_counter() - started
         self.interrupted_ = False
         self._settings = settings
-        with Progress(progress, f"factorising {self.nnz_} entries", unit="products") as bar:
+        with Progress(self.progress, f"factorising {self.nnz_} entries", unit="products") as bar:
 
             def report(n_products: int, n_converged: int, residual: float) -> None:
-                bar.update(n_products, f"{n_converged} of {settings['n_components']} converged, residual {residual:.1e}")
+                known = f"{n_converged} of {wanted} converged, residual {residual:.1e}" if residual < math.inf else ""
+                bar.update(n_products, known)
                 if callback is not None:
                     callback(n_products, n_converged, residual)
 
@@ -216,25 +221,25 @@ class SENS(Estimator):
         return self
 
     def _keep(self, found: Any) -> None:
-        d = self._settings["n_components"]
-        all_values = found.values
-        self.eigenvalues_ = all_values[:d]
-        self.vectors_ = (found.vectors if hasattr(found, "vectors") else found.U)[:, :d].astype(np.float32, copy=False)
+        first, stop = self._settings["drop_first"], self._settings["drop_first"] + self._settings["n_components"]
+        vectors = found.vectors if hasattr(found, "vectors") else found.U
+        self.eigenvalues_ = found.values[first:stop]
+        self.components_ = np.ascontiguousarray(vectors[:, first:stop], dtype=np.float32)
         self.residual_, self.n_products_ = float(found.residual), int(found.n_products)
-        self.n_iter_ = int(getattr(found, "n_restarts", 0))
-        self.converged_ = bool(found.converged)
-        self.objective_ = float(math.fsum(self.eigenvalues_))
-        negative = getattr(found, "negative_values", all_values)
-        least = float(np.abs(self.eigenvalues_).min(initial=math.inf))
-        self.negative_in_top_ = int(np.sum((negative < 0) & (np.abs(negative) >= least)))
+        self.n_iter_, self.converged_ = int(getattr(found, "n_restarts", 0)), bool(found.converged)
+        self.objective_ = math.fsum(self.eigenvalues_)
+        negative = found.values[found.values < 0] if self._settings["variant"] != "sens" else found.opposite
+        least = float(np.abs(found.values[:stop]).min(initial=math.inf))
+        self.negative_in_top_ = int(np.sum(np.abs(negative) >= least))
 
     @property
     def embedding_(self) -> np.ndarray:
-        """The vectors with the spectral weight applied, float32 of shape (n_words, d - drop_first)."""
-        check_fitted(self, "vectors_")
-        power, first = self._settings["power"], self._settings["drop_first"]
-        vectors = self.vectors_[:, first:]
-        return vectors if power == 0 else vectors * (np.abs(self.eigenvalues_[first:]) ** power).astype(np.float32)
+        """The vectors with the spectral weight applied, float32 of shape (n_words, d)."""
+        check_fitted(self, "components_")
+        power = self._settings["power"]
+        if power == 0:
+            return self.components_
+        return self.components_ * (np.abs(self.eigenvalues_) ** power).astype(np.float32)
 
     def fit_transform(self, counts: Any, y: Any = None) -> np.ndarray:
         """Fit and return `embedding_`."""
@@ -254,18 +259,18 @@ class SENS(Estimator):
         """
         from .vectors import WordVectors
 
-        check_fitted(self, "vectors_")
+        check_fitted(self, "components_")
         words = self.vocabulary_ if words is None else words
         if words is None:
             raise ValueError("the counts were a matrix without words; give word_vectors(words)")
-        kept = {name: value for name, value in self._settings.items() if name not in ("n_threads", "random_state", "preset")}
-        if not isinstance(kept["weight"], str):
+        kept = {name: value for name, value in self._settings.items() if name not in ("n_threads", "random_state", "preset", "progress")}
+        if not isinstance(kept["weight"], (str, type(None))):
             kept["weight"] = [float(value) for value in kept["weight"]]
         seed = self.random_state if isinstance(self.random_state, (int, np.integer)) else None
         meta = {"estimator": "SENS", "settings": kept, "seed": None if seed is None else int(seed),
                 "eigenvalues": self.eigenvalues_.tolist(), "residual": self.residual_, "objective": self.objective_,
                 "positive": self.n_positive_, "negative": self.n_negative_}
-        return WordVectors(self.embedding_, words, meta=meta)
+        return WordVectors(words, self.embedding_, self.counts_, meta)
 
 
 def build_matrix(table: Counts, settings: dict[str, Any], n_threads: int) -> PMIMatrix:
@@ -318,7 +323,7 @@ def factorise(matrix: Any, settings: dict[str, Any], n_threads: int, callback: C
     from .operators import SparseMinusLowRank
 
     operator = SparseMinusLowRank(matrix, n_threads=n_threads)
-    d, tol, seed = settings["n_components"], settings["tol"], settings["random_state"]
+    d, tol, seed = settings["n_components"] + settings["drop_first"], settings["tol"], settings["random_state"]
     which = "LA" if settings["variant"] == "sens" else "LM"
     if settings["smooth"] == "context" and settings["smoothing"] != 1:
         return golub_kahan(operator, d, tol=tol, random_state=seed, n_threads=n_threads, callback=callback)
@@ -332,7 +337,7 @@ def factorise(matrix: Any, settings: dict[str, Any], n_threads: int, callback: C
 
 
 def _arpack(operator: Any, d: int, which: str, tol: float, seed: Any) -> Any:
-    from scipy.sparse.linalg import eigsh
+    from scipy.sparse.linalg import LinearOperator, eigsh
 
     from .linalg.lanczos import EigenResult
     from .linalg.panels import fix_signs
@@ -343,26 +348,21 @@ def _arpack(operator: Any, d: int, which: str, tol: float, seed: Any) -> Any:
     start = check_random_state(seed).standard_normal(n).astype(operator.dtype)
     products = 0
 
-    class Counting:
-        def __init__(self) -> None:
-            self.shape, self.dtype = operator.shape, operator.dtype
+    def product(x: np.ndarray) -> np.ndarray:
+        nonlocal products
+        products += 1
+        return operator.matvec(x)
 
-        def matvec(self, x: np.ndarray) -> np.ndarray:
-            nonlocal products
-            products += 1
-            return operator.matvec(x)
-
-    counting = Counting()
-    from scipy.sparse.linalg import LinearOperator
-
-    linear = LinearOperator(counting.shape, matvec=counting.matvec, dtype=counting.dtype)
+    linear = LinearOperator(operator.shape, matvec=product, dtype=operator.dtype)
     values, vectors = eigsh(linear, k=d, which=which, tol=tol, v0=start)
+    low = eigsh(linear, k=min(16, n - 1), which="SA", tol=1e-2, v0=start, return_eigenvectors=False)
     order = np.argsort(-(np.abs(values) if which == "LM" else values), kind="stable")
     values, vectors = values[order].astype(np.float64), np.ascontiguousarray(vectors[:, order])
     vectors = vectors * fix_signs(vectors).astype(vectors.dtype)
     residuals = np.linalg.norm(operator.matmat(vectors) - vectors * values.astype(vectors.dtype), axis=0)
     residual = float(residuals.max()) / (float(np.abs(values).max()) or 1.0)
-    return EigenResult(values, vectors, residuals.astype(np.float64), residual, products, 0, True)
+    return EigenResult(values, vectors, residuals.astype(np.float64), residual, products, 0, residual <= max(tol, 1e-6),
+                       low[low < 0].astype(np.float64))
 
 
 def _same(a: Any, b: Any) -> bool:

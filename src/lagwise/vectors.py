@@ -1,327 +1,299 @@
-"""Word vectors: look up, compare, find neighbours, save; independent of what trained them."""
+"""Word vectors as an object of their own: look up, compare, query, save."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from ._files import load_tensors, save_tensors
 from ._validation import check_choice, check_int, unknown_word_message
 from .vocabulary import Vocabulary
 
-_BLOCK = 512  # queries of one matrix product
+_DTYPES = ("float16", "float32", "float64")
+_BLOCK = 1 << 22  # numbers of one block of cosines
 
 
 class WordVectors:
-    """A matrix of vectors with one word a row.
+    """Vectors of the words of a vocabulary.
 
     Parameters
     ----------
-    vectors : ndarray of float16, float32 or float64, shape (n_words, d)
-        Kept as they are; never changed.
-    words : Vocabulary or iterable of str
-        Distinct.
+    vocabulary : Vocabulary or iterable of str
+        Distinct words; with a Vocabulary its normalisation is kept.
+    vectors : array_like of float, shape (n_words, n_dimensions)
+        float16, float32 and float64 are kept as they are.
+    counts : array_like of int, shape (n_words,), optional
+        How often each word occurred.
     meta : dict, optional
-        JSON values saved along, such as the settings of the estimator.
+        JSON values about their making; saved with them.
 
     Raises
     ------
     ValueError
-        If the number of words and rows differ, a word occurs twice, or a value is not finite.
+        If shapes do not fit or a number is not finite.
     """
 
-    def __init__(self, vectors: Any, words: Vocabulary | Iterable[str], meta: dict[str, Any] | None = None):
-        vectors = np.asarray(vectors)
-        if vectors.dtype not in (np.float16, np.float32, np.float64):
-            vectors = vectors.astype(np.float64)
-        if vectors.ndim != 2:
-            raise ValueError(f"vectors have shape {vectors.shape}; expected (n_words, d)")
-        self.vocabulary = words if isinstance(words, Vocabulary) else Vocabulary(words)
-        if len(self.vocabulary) != len(vectors):
-            raise ValueError(f"{len(self.vocabulary)} words for {len(vectors)} rows of vectors; expected one word a row")
-        self.vectors, self.meta = vectors, dict(meta or {})
-        self._norms: np.ndarray | None = None
-
-    # Reading rows.
-    @property
-    def words(self) -> list[str]:
-        """The words in the order of the rows."""
-        return self.vocabulary.words
-
-    @property
-    def n_components(self) -> int:
-        """Length of the vectors."""
-        return self.vectors.shape[1]
-
-    @property
-    def norms(self) -> np.ndarray:
-        """Lengths of the vectors, float64 of shape (n_words,)."""
-        if self._norms is None:
-            norms = np.empty(len(self))
-            for first in range(0, len(self), 1 << 16):
-                norms[first:first + (1 << 16)] = np.linalg.norm(
-                    self.vectors[first:first + (1 << 16)].astype(np.float64), axis=1)
-            if not np.isfinite(norms).all():
-                raise ValueError(f"the vector of {self.words[int(np.argmax(~np.isfinite(norms)))]!r} is not finite")
-            self._norms = norms
-        return self._norms
+    def __init__(
+        self,
+        vocabulary: Vocabulary | Iterable[str],
+        vectors: Any,
+        counts: Any = None,
+        meta: dict[str, Any] | None = None,
+    ):
+        self.vocabulary = vocabulary if isinstance(vocabulary, Vocabulary) else Vocabulary(vocabulary)
+        array = np.asarray(vectors)
+        if array.dtype.name not in _DTYPES:
+            array = array.astype(np.float64)
+        if array.ndim != 2 or len(array) != len(self.vocabulary):
+            raise ValueError(
+                f"vectors have shape {array.shape}; expected one row for each of {len(self.vocabulary)} words"
+            )
+        if not np.isfinite(array).all():
+            row = int(np.flatnonzero(~np.isfinite(array).all(axis=1))[0])
+            raise ValueError(f"the vector of {self.vocabulary[row]!r} holds NaN or infinity; vectors must be finite")
+        self.vectors = array
+        self.counts = None if counts is None else np.asarray(counts, dtype=np.int64)
+        if self.counts is not None and self.counts.shape != (len(array),):
+            raise ValueError(f"counts have shape {self.counts.shape}; expected ({len(array)},)")
+        self.meta = dict(meta or {})
+        self._unit: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.vectors)
 
-    def __contains__(self, word: object) -> bool:
-        return word in self.vocabulary
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.words)
-
-    def __getitem__(self, words: str | Sequence[str]) -> np.ndarray:
-        """The vector of a word (d,), or of a list of words (n, d); KeyError with close spellings for unknown ones."""
-        return self.vectors[self.id(words)] if isinstance(words, str) else self.vectors[[self.id(word) for word in words]]
-
     def __repr__(self) -> str:
-        return f"WordVectors({len(self)} words, {self.n_components} dimensions, {self.vectors.dtype})"
+        return f"WordVectors({len(self)} words, {self.n_dimensions} dimensions)"
+
+    @property
+    def words(self) -> list[str]:
+        """The words, in the order of the rows."""
+        return self.vocabulary.words
+
+    @property
+    def n_dimensions(self) -> int:
+        """Length of each vector."""
+        return int(self.vectors.shape[1])
+
+    @property
+    def unit(self) -> np.ndarray:
+        """Rows scaled to length one (zero rows stay zero), float32 or float64, shape (n_words, n_dimensions)."""
+        if self._unit is None:
+            rows = self.vectors.astype(np.float32 if self.vectors.dtype != np.float64 else np.float64)
+            largest = np.abs(rows).max(axis=1, keepdims=True, initial=0)
+            rows = np.divide(rows, largest, out=np.zeros_like(rows), where=largest > 0)  # safe from under- and overflow
+            lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+            self._unit = np.divide(rows, lengths, out=rows, where=lengths > 0)
+            self._unit.flags.writeable = False
+        return self._unit
 
     def id(self, word: str) -> int:
-        """Row of a word, tried as it is and then folded as the text was; KeyError with close spellings."""
+        """Row of a word, as given or folded like the text was; KeyError with close spellings if it is unknown."""
         index = self.vocabulary.index
         if word in index:
             return index[word]
         folded = self.vocabulary.normalize(word) if isinstance(word, str) else word
         if folded in index:
             return index[folded]
-        raise KeyError(unknown_word_message(word, self.words))
+        raise KeyError(unknown_word_message(str(word), self.words))
 
-    def get(self, word: str, default: Any = None) -> Any:
-        """The vector of a word, or `default` where it is unknown."""
-        return self[word] if word in self else default
+    def __contains__(self, word: object) -> bool:
+        return isinstance(word, str) and (word in self.vocabulary or self.vocabulary.normalize(word) in self.vocabulary)
 
-    def subset(self, words: Iterable[str]) -> WordVectors:
-        """The vectors of these words, in this order."""
-        words = list(words)
-        rows = self.vectors[[self.id(word) for word in words]]
-        return WordVectors(rows, Vocabulary(words, self.vocabulary.normalization), self.meta)
+    def __getitem__(self, word: str | Sequence[str]) -> np.ndarray:
+        """Vector of a word (n_dimensions,), or of several (n, n_dimensions)."""
+        if isinstance(word, str):
+            return np.array(self.vectors[self.id(word)])
+        return np.array(self.vectors[[self.id(one) for one in word]]).reshape(len(word), self.n_dimensions)
 
-    def unit(self) -> WordVectors:
-        """The vectors divided by their lengths; zero vectors stay zero."""
-        scale = np.divide(1.0, self.norms, out=np.zeros(len(self)), where=self.norms > 0)
-        return WordVectors((self.vectors * scale[:, None]).astype(self.vectors.dtype), self.vocabulary, self.meta)
+    def similarity(self, first: str, second: str) -> float:
+        """Cosine of two words; 0 where one of them has no direction."""
+        return float(self.unit[self.id(first)] @ self.unit[self.id(second)])
 
-    def astype(self, dtype: Any) -> WordVectors:
-        """The vectors in another dtype, such as "float16" to halve the memory."""
-        dtype = np.dtype(check_choice("dtype", np.dtype(dtype).name, ("float16", "float32", "float64")))
-        with np.errstate(over="ignore"):
-            vectors = self.vectors.astype(dtype)
-        if not np.isfinite(vectors).all():
-            raise ValueError(f"some values do not fit in {dtype}; take unit() first, or another dtype")
-        return WordVectors(vectors, self.vocabulary, self.meta)
-
-    # Queries.
-    def _unit_rows(self, rows: Any) -> np.ndarray:
-        vectors = self.vectors[rows].astype(np.float64)
-        scale = self.norms[rows]
-        return vectors * np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0)[..., None]
-
-    def similarity(self, a: str, b: str) -> float:
-        """Cosine of two words; 0 where one vector is zero."""
-        return float(np.clip(self._unit_rows(self.id(a)) @ self._unit_rows(self.id(b)), -1.0, 1.0))
-
-    def cosines(self, queries: np.ndarray) -> np.ndarray:
-        """Cosines of unit queries (q, d) with every word, float32 of shape (q, n_words)."""
-        scale = np.divide(1.0, self.norms, out=np.zeros(len(self)), where=self.norms > 0).astype(np.float32)
-        queries = np.ascontiguousarray(queries, dtype=np.float32)
-        if self.vectors.dtype == np.float32:
-            result = queries @ self.vectors.T
-            result *= scale
-            return result
-        result = np.empty((len(queries), len(self)), dtype=np.float32)
-        for first in range(0, len(self), 1 << 16):
-            rows = slice(first, first + (1 << 16))
-            unit = self.vectors[rows] * (np.float64(1.0) * scale[rows, None])
-            np.matmul(queries, unit.T.astype(np.float32), out=result[:, rows])
-        return result
-
-    def most_similar(self, positive: str | np.ndarray | Sequence[Any] = (), negative: str | np.ndarray | Sequence[Any] = (),
-                     n: int = 10, restrict: int | None = None) -> list[tuple[str, float]]:
-        """Nearest words to a combination of words: the mean of unit vectors, negative ones subtracted.
+    def most_similar(self, positive: Any = (), negative: Any = (), top: int = 10) -> list[tuple[str, float]]:
+        """The words nearest to a sum of directions.
 
         Parameters
         ----------
-        positive, negative : str, vector, or lists of them
-            Words among them are left out of the answer.
-        n : int
-            Number of words wanted.
-        restrict : int, optional
-            Consider only the first (most frequent) words.
+        positive, negative : str, ndarray of shape (n_dimensions,), or sequence of these
+            Added and subtracted, each at length one; the words themselves are left out of the answer.
+        top : int
+            How many.
 
         Returns
         -------
-        list of (word, cosine), nearest first; equal cosines by row.
+        list of (word, cosine)
+            Falling; ties in the order of the vocabulary.
+
+        Raises
+        ------
+        KeyError
+            For an unknown word, with close spellings.
         """
-        check_int("n", n, 1)
-        plus, minus = _listed(positive), _listed(negative)
-        if not plus and not minus:
-            raise ValueError("most_similar needs at least one word or vector")
-        query, left_out = np.zeros(self.n_components), []
-        for sign, items in ((1.0, plus), (-1.0, minus)):
+        top = check_int("top", top, 0)
+        target = np.zeros(self.n_dimensions)
+        excluded = []
+        for items, sign in ((_listed(positive), 1), (_listed(negative), -1)):
             for item in items:
                 if isinstance(item, str):
-                    left_out.append(self.id(item))
-                    query += sign * self._unit_rows(left_out[-1])
+                    excluded.append(self.id(item))
+                    target += sign * self.unit[excluded[-1]].astype(np.float64)
                 else:
-                    query += sign * _unit(self._check_vector(item))
-        return self._nearest(_unit(query)[None], [left_out], n, restrict)[0]
+                    vector = np.asarray(item, dtype=np.float64)
+                    if vector.shape != (self.n_dimensions,) or not np.isfinite(vector).all():
+                        raise ValueError(
+                            f"a vector has shape {vector.shape}; expected {self.n_dimensions} finite numbers"
+                        )
+                    target += sign * vector / (np.linalg.norm(vector) or 1.0)
+        if not _listed(positive) and not _listed(negative):
+            raise ValueError("no words given; name at least one")
+        length = np.linalg.norm(target)
+        scores = self.unit @ (target / (length or 1.0)).astype(self.unit.dtype)
+        return self._best(scores, excluded, top)
 
-    def neighbours(self, words: Sequence[str], n: int = 10, restrict: int | None = None) -> list[list[tuple[str, float]]]:
-        """`most_similar` of each word, in batches of matrix products."""
-        check_int("n", n, 1)
-        rows = [self.id(word) for word in words]
-        result: list[list[tuple[str, float]]] = []
-        for first in range(0, len(rows), _BLOCK):
-            batch = rows[first:first + _BLOCK]
-            result += self._nearest(self._unit_rows(batch), [[row] for row in batch], n, restrict)
+    def _best(self, scores: np.ndarray, excluded: Iterable[int], top: int) -> list[tuple[str, float]]:
+        scores = np.array(scores)
+        scores[list(excluded)] = -np.inf
+        order = best_first(scores, top)
+        return [(self.words[i], float(scores[i])) for i in order if scores[i] > -np.inf]
+
+    def neighbors(self, words: Iterable[str], top: int = 10) -> dict[str, list[tuple[str, float]]]:
+        """`most_similar` of many single words at once."""
+        listed = list(words)
+        rows = [self.id(word) for word in listed]
+        result = {}
+        step = max(1, _BLOCK // max(len(self), 1))
+        for start in range(0, len(rows), step):
+            scores = self.unit[rows[start : start + step]] @ self.unit.T
+            for word, row, line in zip(listed[start:], rows[start : start + step], scores):
+                result[word] = self._best(line, [row], top)
         return result
 
-    def similar_by_vector(self, vector: Any, n: int = 10, restrict: int | None = None) -> list[tuple[str, float]]:
-        """Nearest words to a vector."""
-        return self.most_similar([np.asarray(vector)], n=n, restrict=restrict)
-
-    def _check_vector(self, vector: Any) -> np.ndarray:
-        vector = np.asarray(vector, dtype=np.float64)
-        if vector.shape != (self.n_components,) or not np.isfinite(vector).all():
-            raise ValueError(f"the vector has shape {vector.shape}; expected ({self.n_components},) finite numbers")
-        return vector
-
-    def _nearest(self, queries: np.ndarray, left_out: list[list[int]], n: int,
-                 restrict: int | None) -> list[list[tuple[str, float]]]:
-        scores = self.cosines(queries)
-        if restrict is not None:
-            scores = scores[:, :check_int("restrict", restrict, 1)]
-        results = []
-        for row, out in zip(scores, left_out):
-            row[[place for place in out if place < len(row)]] = -np.inf
-            results.append([(self.words[place], float(row[place])) for place in _top(row, n)])
-        return results
-
-    def doesnt_match(self, words: Sequence[str]) -> str:
-        """The word farthest from the mean of the unit vectors of all; ties go to the first."""
-        words = list(words)
-        if len(words) < 2:
-            raise ValueError(f"doesnt_match got {len(words)} words; expected at least two")
-        rows = self._unit_rows([self.id(word) for word in words])
-        return words[int(np.argmin(rows @ _unit(rows.mean(axis=0))))]
-
-    def analogy(self, a: str, b: str, c: str, n: int = 1, method: str = "3CosAdd",
-                restrict: int | None = None) -> list[tuple[str, float]]:
-        """Words d such that a is to b as c is to d; a, b, c are left out.
+    def analogy(self, a: str, b: str, c: str, top: int = 10, method: str = "add") -> list[tuple[str, float]]:
+        """Words that are to `c` as `b` is to `a`.
 
         Parameters
         ----------
         a, b, c : str
-        n : int
-        method : {"3CosAdd", "3CosMul"}
-            b - a + c by cosine, or cos(d, b) cos(d, c) / cos(d, a) with cosines mapped to [0, 1] (Levy & Goldberg
-            2014).
-        restrict : int, optional
+        top : int
+        method : {"add", "mul"}
+            3CosAdd, cos(x, b) - cos(x, a) + cos(x, c); 3CosMul (Levy & Goldberg 2014), with cosines moved to [0, 1].
 
         Returns
         -------
         list of (word, score)
         """
-        check_choice("method", method, ("3CosAdd", "3CosMul"))
-        check_int("n", n, 1)
-        rows = np.array([[self.id(word) for word in (a, b, c)]])
-        scores = self.analogy_scores(rows, method)[0]
-        if restrict is not None:
-            scores = scores[:check_int("restrict", restrict, 1)]
-        return [(self.words[place], float(scores[place])) for place in _top(scores, n)]
+        check_choice("method", method, ("add", "mul"))
+        rows = [self.id(word) for word in (a, b, c)]
+        cosines = self.unit @ self.unit[rows].T
+        return self._best(combine(cosines[:, 0], cosines[:, 1], cosines[:, 2], method), rows, check_int("top", top, 0))
 
-    def analogy_scores(self, questions: np.ndarray, method: str = "3CosAdd") -> np.ndarray:
-        """Scores of every word for questions (q, 3) of rows a, b, c; those three get -inf. float32 (q, n_words)."""
-        A, B, C = (self._unit_rows(questions[:, column]) for column in range(3))
-        if method == "3CosAdd":
-            query = B - A + C
-            lengths = np.linalg.norm(query, axis=1, keepdims=True)
-            scores = self.cosines(np.divide(query, lengths, out=np.zeros_like(query), where=lengths > 0))
-        else:
-            a, b, c = ((self.cosines(part) + 1) / 2 for part in (A, B, C))
-            scores = b * c / (a + np.float32(1e-3))
-        np.put_along_axis(scores, questions, -np.inf, axis=1)
-        return scores
+    def doesnt_match(self, words: Iterable[str]) -> str:
+        """The word farthest from the mean direction of all."""
+        listed = list(words)
+        if not listed:
+            raise ValueError("no words given; name at least one")
+        rows = self.unit[[self.id(word) for word in listed]].astype(np.float64)
+        return listed[int(np.argmin(rows @ rows.mean(axis=0)))]
 
-    # Files.
-    def save(self, path: str | os.PathLike[str], overwrite: bool = False, dtype: Any = None) -> None:
+    def subset(self, words: Iterable[str]) -> WordVectors:
+        """The vectors of some words, in the order given."""
+        listed = list(dict.fromkeys(words))
+        rows = [self.id(word) for word in listed]
+        vocabulary = Vocabulary((self.words[row] for row in dict.fromkeys(rows)), self.vocabulary.normalization)
+        rows = list(dict.fromkeys(rows))
+        return WordVectors(
+            vocabulary, self.vectors[rows], None if self.counts is None else self.counts[rows], self.meta
+        )
+
+    def normalized(self) -> WordVectors:
+        """The same with rows of length one."""
+        return WordVectors(self.vocabulary, self.unit, self.counts, self.meta)
+
+    def save(self, path: str | os.PathLike[str], dtype: str | None = None, overwrite: bool = True) -> None:
         """Write a safetensors file, whole or not at all.
 
         Parameters
         ----------
         path : str or PathLike
-        overwrite : bool
         dtype : {"float16", "float32", "float64"}, optional
-            Storage type; by default as held.
+            Storage type; by default the vectors' own, which is exact.
+        overwrite : bool
         """
-        held = self if dtype is None else self.astype(dtype)
-        arrays, meta = held.vocabulary.to_tensors()
-        save_tensors(path, "word-vectors", {**arrays, "vectors": np.asarray(held.vectors)}, {**meta, "meta": self.meta},
-                     overwrite)
+        from ._files import save_tensors
+
+        array = self.vectors if dtype is None else self.vectors.astype(check_choice("dtype", dtype, _DTYPES))
+        if not np.isfinite(array).all():
+            raise ValueError(f"the vectors do not fit {dtype}; save them as float32")
+        tensors, meta = self.vocabulary.to_tensors()
+        tensors["vectors"] = array
+        if self.counts is not None:
+            tensors["counts"] = self.counts
+        save_tensors(path, "word-vectors", tensors, {**meta, "about": self.meta}, overwrite)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> WordVectors:
-        """Open a file of `save`; the vectors are memory-mapped read-only."""
-        _, arrays, meta = load_tensors(path, "word-vectors")
-        return cls._from_tensors(arrays, meta)
+    def load(cls, path: str | os.PathLike[str], format: str | None = None, **options: Any) -> WordVectors:
+        """Read vectors; lagwise's own files are memory-mapped.
+
+        Parameters
+        ----------
+        path : str or PathLike
+        format : {None, "lagwise", "word2vec", "word2vec-binary", "glove", "numpy"}
+            None reads lagwise's own files.
+        **options
+            As for `lagwise.export.read_vectors`.
+        """
+        if format in (None, "lagwise"):
+            from ._files import load_tensors
+
+            _, tensors, meta = load_tensors(path, "word-vectors")
+            return cls._from_tensors(tensors, meta)
+        from .export import read_vectors
+
+        return read_vectors(path, format, **options)
 
     @classmethod
-    def _from_tensors(cls, arrays: dict[str, np.ndarray], meta: dict[str, Any]) -> WordVectors:
-        return cls(arrays["vectors"], Vocabulary.from_tensors(arrays, meta), meta.get("meta"))
-
-    def export(self, path: str | os.PathLike[str], format: str = "word2vec", **options: Any) -> None:
-        """Write for other programs; see `lagwise.export.write`."""
-        from .export import write
-
-        write(self, path, format, **options)
-
-    @classmethod
-    def read(cls, path: str | os.PathLike[str], format: str = "auto", **options: Any) -> WordVectors:
-        """Read vectors of other programs; see `lagwise.export.read`."""
-        from .export import read
-
-        return read(path, format, **options)
+    def _from_tensors(cls, tensors: dict[str, np.ndarray], meta: dict[str, Any]) -> WordVectors:
+        vocabulary = Vocabulary.from_tensors(tensors, meta)
+        return cls(vocabulary, tensors["vectors"], tensors.get("counts"), meta["about"])
 
     def to_gensim(self) -> Any:
-        """A gensim `KeyedVectors` with the same words and vectors (float32); needs gensim."""
+        """The vectors as gensim KeyedVectors (needs gensim)."""
         from gensim.models import KeyedVectors
 
-        result = KeyedVectors(self.n_components, count=0)
-        result.add_vectors(self.words, self.vectors.astype(np.float32))
-        return result
+        keyed = KeyedVectors(self.n_dimensions, count=len(self), dtype=self.vectors.dtype)
+        keyed.add_vectors(self.words, np.array(self.vectors))
+        if self.counts is not None:
+            for word, count in zip(self.words, self.counts.tolist()):
+                keyed.set_vecattr(word, "count", count)
+        return keyed
 
     @classmethod
-    def from_gensim(cls, vectors: Any) -> WordVectors:
-        """Vectors of a gensim `KeyedVectors`, or of a model that has one as ``wv``."""
-        vectors = getattr(vectors, "wv", vectors)
-        return cls(np.array(vectors.vectors), list(vectors.index_to_key))
+    def from_gensim(cls, keyed: Any) -> WordVectors:
+        """Vectors of a gensim KeyedVectors."""
+        words = list(keyed.index_to_key)
+        counts = [keyed.get_vecattr(word, "count") for word in words] if "count" in keyed.expandos else None
+        return cls(words, np.array(keyed.vectors), counts)
 
 
 def _listed(items: Any) -> list[Any]:
-    if isinstance(items, str) or (isinstance(items, np.ndarray) and items.ndim == 1):
-        return [items]
-    return list(items)
+    return [items] if isinstance(items, str) or (isinstance(items, np.ndarray) and items.ndim == 1) else list(items)
 
 
-def _unit(vector: np.ndarray) -> np.ndarray:
-    length = np.linalg.norm(vector)
-    return vector / length if length > 0 else vector
-
-
-def _top(scores: np.ndarray, n: int) -> np.ndarray:
-    """Places of the n largest scores, falling; equal ones by place; -inf is left out."""
-    n = min(n, int(np.sum(scores > -np.inf)))
-    if n == 0:
+def best_first(scores: np.ndarray, top: int) -> np.ndarray:
+    """Places of the `top` largest scores, falling; ties go to the lower place."""
+    top = min(top, len(scores))
+    if top == 0:
         return np.empty(0, dtype=np.int64)
-    least = np.partition(scores, len(scores) - n)[len(scores) - n]
-    places = np.flatnonzero(scores >= least)
-    return places[np.argsort(-scores[places], kind="stable")][:n]
+    floor = np.partition(scores, len(scores) - top)[len(scores) - top]
+    places = np.flatnonzero(scores >= floor)
+    return places[np.argsort(-scores[places], kind="stable")][:top]
+
+
+def combine(a: np.ndarray, b: np.ndarray, c: np.ndarray, method: str) -> np.ndarray:
+    """3CosAdd or 3CosMul of the cosines with a, b and c (a is to b as c is to the answer)."""
+    if method == "add":
+        return b - a + c
+    a, b, c = (1 + a) / 2, (1 + b) / 2, (1 + c) / 2
+    return b * c / (a + 0.001)

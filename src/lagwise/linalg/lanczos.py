@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,9 @@ class EigenResult:
         Columns multiplied by the operator.
     n_restarts : int
     converged : bool
+    opposite : ndarray of float64
+        Negative eigenvalues (Ritz values) found besides; those whose modulus reaches the last kept one were followed
+        like the kept ones.
     """
 
     values: np.ndarray
@@ -50,6 +53,7 @@ class EigenResult:
     n_products: int
     n_restarts: int
     converged: bool
+    opposite: np.ndarray = field(default_factory=lambda: np.empty(0))
 
 
 def eigsh(operator: Any, k: int, which: str = "LA", tol: float = 1e-4, block: int = 16, basis: int | None = None,
@@ -167,12 +171,14 @@ def _dense(operator: Any, k: int, which: str) -> EigenResult:
         raise ValueError("the operator's products are not finite; look for NaN or infinite entries")
     matrix = (matrix + matrix.T) / 2
     values, vectors = np.linalg.eigh(matrix)
+    opposite = values[values < 0]
     order = _leading(values, which)[:k]
     values, vectors = values[order], vectors[:, order]
     vectors = vectors * fix_signs(vectors)
     residuals = np.linalg.norm(matrix @ vectors - vectors * values, axis=0)
     scale = float(np.abs(values).max(initial=0)) or 1.0
-    return EigenResult(values, np.ascontiguousarray(vectors), residuals, float(residuals.max() / scale), n, 0, True)
+    return EigenResult(values, np.ascontiguousarray(vectors), residuals, float(residuals.max() / scale), n, 0, True,
+                       opposite)
 
 
 def _leading(values: np.ndarray, which: str) -> np.ndarray:
@@ -277,6 +283,10 @@ class _Lanczos:
         values, Y = self._all
         keep = min(self.k + max(self.k // 4, self.block), self.size - self.block)
         order = _leading(values, self.which)[:keep]
+        if self.which == "LA":  # follow also the negative end, as far as it reaches the modulus of the k-th value
+            low = np.flatnonzero(values[:self.size - len(order)] <= -0.95 * abs(values[order[self.k - 1]]))
+            order = np.concatenate([order, low[:max(0, self.capacity // 2 - keep)]])
+            keep = len(order)
         coupling = self.R @ Y[self.size - self.block:][:, order]
         self.panels.multiply(self.Q[:, :self.size], Y[:, order], out=self.Q[:, :keep])
         self.Q[:, keep:keep + self.block] = self.Q[:, self.size:self.size + self.block].copy()
@@ -293,4 +303,5 @@ class _Lanczos:
         vectors *= fix_signs(vectors).astype(self.dtype)
         scale = float(np.abs(values).max()) or 1.0
         residual = float(residuals.max()) / scale
-        return EigenResult(values, vectors, residuals, residual, self.n_products, self.n_restarts, residual <= tol)
+        return EigenResult(values, vectors, residuals, residual, self.n_products, self.n_restarts, residual <= tol,
+                           self._all[0][self._all[0] < 0])
