@@ -13,6 +13,7 @@ _DATA_TYPES = ("float32", "float64", "uint8", "uint16", "uint32", "uint64", "int
 _SLICE = 1 << 23  # nonzeros of one kernel call: short enough that Ctrl-C is seen at once
 _PARTS = 64  # parts of a slice, handed to threads as they come free
 _MAX_RANK = 8
+_SMALL = 1 << 19  # multiplications below which waking threads costs more than it saves
 
 
 class Operator(Protocol):
@@ -75,7 +76,7 @@ class SparseMinusLowRank:
         self.row_scale = _vector("row_scale", row_scale, n)
         self.col_scale = _vector("col_scale", col_scale, m)
         self.U, self.Z = _low_rank(U, Z, n, m)
-        self.n_threads = resolve_threads(n_threads)
+        threads = resolve_threads(n_threads)
         if dtype is None:
             parts = [a for a in (self.data, self.row_scale, self.col_scale, self.U, self.Z) if a is not None and a.size]
             dtype = np.float32 if all(a.dtype == np.float32 for a in parts) else np.float64
@@ -109,12 +110,12 @@ class SparseMinusLowRank:
         dtype, k = X.dtype, X.shape[1]
         row_scale, col_scale = self._as("row_scale", dtype), self._as("col_scale", dtype)
         U, ZX = self._as("U", dtype), self._inner("Z", X)
-        cuts = _cuts(self.indptr)
+        cuts, threads = _cuts(self.indptr), self._threads(k)
         scratch = np.empty(0, dtype)
         for first, width in _tiles(k, dtype):
             stop = min(first + width, k)
             scratch = scratch if scratch.shape[-1:] == (width,) else aligned_empty((1, self.shape[1], width), dtype)
-            spmm.block_pack(X[:, first:stop], col_scale, scratch, self.n_threads)
+            spmm.block_pack(X[:, first:stop], col_scale, scratch, threads)
             zx = aligned_empty((U.shape[1], width), dtype)
             zx[:, : stop - first] = ZX[:, first:stop]
             zx[:, stop - first :] = 0
@@ -130,7 +131,7 @@ class SparseMinusLowRank:
                     U,
                     zx,
                     out[:, first:stop],
-                    self.n_threads,
+                    threads,
                 )
         return out
 
@@ -145,19 +146,19 @@ class SparseMinusLowRank:
         dtype, k = X.dtype, X.shape[1]
         row_scale, col_scale = self._as("row_scale", dtype), self._as("col_scale", dtype)
         Z, UX = self._as("Z", dtype), self._inner("U", X)
-        width = 64 // dtype.itemsize
-        if k > 2 * width * self.n_threads:
+        width, threads = 64 // dtype.itemsize, self._threads(k)
+        if k > 2 * width * threads:
             width *= 2
-        n_tiles = max(1, min(self.n_threads, -(-k // width)))
+        n_tiles = max(1, min(threads, -(-k // width)))
         tiles = aligned_empty((n_tiles, self.shape[0], width), dtype)
         sums = aligned_empty((n_tiles, self.shape[1], width), dtype)
         for first in range(0, k, n_tiles * width):
             stop = min(first + n_tiles * width, k)
-            spmm.block_pack(X[:, first:stop], row_scale, tiles, self.n_threads)
+            spmm.block_pack(X[:, first:stop], row_scale, tiles, threads)
             sums[:] = 0
             for piece in _cuts(self.indptr):
                 spmm.csr_rmatmat(
-                    self.data, self.indices, self.indptr, int(piece[0]), int(piece[-1]), tiles, sums, self.n_threads
+                    self.data, self.indices, self.indptr, int(piece[0]), int(piece[-1]), tiles, sums, threads
                 )
             spmm.block_unpack(
                 sums,
@@ -166,7 +167,7 @@ class SparseMinusLowRank:
                 Z,
                 np.ascontiguousarray(UX[:, first:stop], dtype),
                 out[:, first:stop],
-                self.n_threads,
+                threads,
             )
         return out
 
@@ -201,6 +202,9 @@ class SparseMinusLowRank:
     def __repr__(self) -> str:
         rank = 0 if self.U is None else self.U.shape[1]
         return f"SparseMinusLowRank({self.shape[0]} x {self.shape[1]}, {self.nnz} stored, rank {rank} subtracted)"
+
+    def _threads(self, k: int) -> int:
+        return self.n_threads if self.nnz * k > _SMALL else 1
 
     def _block(self, X: Any, out: np.ndarray | None, n_in: int, n_out: int) -> tuple[np.ndarray, np.ndarray]:
         X = np.asarray(X)

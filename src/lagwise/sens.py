@@ -90,14 +90,15 @@ class SENS(Estimator):
     components_ : ndarray of float32, shape (n_words, d)
         Eigenvectors (left singular vectors), orthonormal, the largest entry of each positive.
     embedding_ : ndarray of float32, shape (n_words, d)
-        ``components_ * |eigenvalues_| ** power``.
+        ``components_ * |eigenvalues_| ** power``; zero for words without entries in the matrix.
     eigenvalues_ : ndarray of float64, shape (d,)
         Singular values for smooth="context".
     residual_ : float
     objective_ : float
         Sum of the kept eigenvalues = Tr(W'MW).
     negative_in_top_ : int
-        Negative eigenvalues whose modulus reaches the d-th: SVD-NS spans the same space as SENS iff it is 0.
+        Negative eigenvalues whose modulus reaches the d-th: SVD-NS spans the same space as SENS iff it is 0. Of many
+        (more than about d/2) only those found along the way are counted.
     n_positive_, n_negative_, n_observed_ : int
         Entries kept (before the shift) by sign; observed pairs. nnz_: entries factorised.
     alpha_ : float or None
@@ -198,7 +199,7 @@ class SENS(Estimator):
         self.alpha_, self.n_observed_ = result.alpha, result.n_observed
         self.n_positive_, self.n_negative_ = result.n_positive, result.n_negative
         self.row_sums_, self.nnz_ = result.row_sums, int(result.matrix.nnz)
-        self.n_words_ = table.n_words
+        self._without_entries = np.flatnonzero(np.diff(result.matrix.indptr) == 0)
         matrix_seconds = time.perf_counter() - started
         self.interrupted_ = False
         self._settings = settings
@@ -234,12 +235,11 @@ class SENS(Estimator):
 
     @property
     def embedding_(self) -> np.ndarray:
-        """The vectors with the spectral weight applied, float32 of shape (n_words, d)."""
+        """The vectors with the spectral weight applied, float32 of shape (n_words, d); 0 for words without entries."""
         check_fitted(self, "components_")
-        power = self._settings["power"]
-        if power == 0:
-            return self.components_
-        return self.components_ * (np.abs(self.eigenvalues_) ** power).astype(np.float32)
+        vectors = self.components_ * (np.abs(self.eigenvalues_) ** self._settings["power"]).astype(np.float32)
+        vectors[self._without_entries] = 0
+        return vectors
 
     def fit_transform(self, counts: Any, y: Any = None) -> np.ndarray:
         """Fit and return `embedding_`."""

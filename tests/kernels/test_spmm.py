@@ -80,6 +80,7 @@ def test_shapes_ranks_and_widths(shape, q):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_threads_give_the_same_bits(dtype, monkeypatch):
     monkeypatch.setattr("lagwise.operators._SLICE", 500)
+    monkeypatch.setattr("lagwise.operators._SMALL", 0)
     rng = np.random.default_rng(3)
     parts = random_parts(rng, (5000, 4000), "uint16", density=0.003)
     U, Z = rng.normal(size=(5000, 2)), rng.normal(size=(4000, 2))
