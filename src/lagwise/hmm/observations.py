@@ -62,6 +62,8 @@ def read_sequences(X: Any, lengths: Any = None, vocabulary: Vocabulary | None = 
     ValueError
         If lengths do not add up, or the array's shape is not that of a sequence.
     """
+    if isinstance(X, Sequences):
+        return X
     if isinstance(X, (str, os.PathLike)):
         return _read_file(X, lengths, vocabulary, unknown)
     if isinstance(X, Iterator):
@@ -167,9 +169,9 @@ def _read_file(path: Any, lengths: Any, vocabulary: Vocabulary | None, unknown: 
     if lengths is not None:
         raise ValueError("lengths was given with a text file; each line of the file is a sequence")
     if vocabulary is None:
-        from ..text import count_words
+        from ..counting import count
 
-        vocabulary = count_words(path)
+        vocabulary = count(path, min_count=1, max_lag=1).vocabulary
     ids, offsets = vocabulary.encode(path)
     ids = np.array(ids, dtype=np.int32)
     if unknown == "unk" and np.any(ids < 0):
