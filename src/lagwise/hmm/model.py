@@ -293,20 +293,18 @@ class HMM(Estimator):
             letters = "".join(c for c in "ste" if c not in self.params and c not in self.init_params)
         else:
             letters = "".join(c for c in "ste" if c not in self.init_params)
-        attributes = {"s": ("startprob_",), "t": ("transmat_",), "e": ("emissionprob_",)}
-        learned = getattr(self, "_learned", (None, None, None))
-        for position, (letter, (attribute,)) in enumerate(attributes.items()):
-            present = getattr(self, attribute, None)
-            if letter in self.init_params and present is not None and present is not learned[position] and not supervised:
-                warnings.warn(f"{attribute} was set but fit starts from init={self.init!r:.40}; leave {letter!r} out of "
-                              "init_params to keep it", stacklevel=4)
-            if letter in letters and present is None:
-                trained = letter in self.params
-                if guess is not None and trained:
-                    continue
+        attributes = {"s": "startprob_", "t": "transmat_", "e": "emissionprob_"}
+        learned = dict(zip("ste", getattr(self, "_learned", (None, None, None))))
+        lost = [name for letter, name in attributes.items() if letter in self.init_params and not supervised
+                and getattr(self, name, None) is not None and getattr(self, name) is not learned[letter]]
+        if lost:
+            warnings.warn(f"{', '.join(lost)} {'was' if len(lost) == 1 else 'were'} set, but fit starts from init={self.init!r:.40}; "
+                          "leave their letters out of init_params to keep them", stacklevel=3)
+        kept = {letter for letter in letters if getattr(self, attributes[letter], None) is not None}
+        for letter in set(letters) - kept:
+            if guess is None or letter not in self.params:
                 raise ValueError(f"init_params={self.init_params!r} leaves the {_NAMES[letter]} probabilities as they are, but "
-                                 f"{attribute} is not set; set it or add {letter!r} to init_params")
-        kept = {c for c in letters if getattr(self, attributes[c][0], None) is not None}
+                                 f"{attributes[letter]} is not set; set it or add {letter!r} to init_params")
         if kept:
             own = self._own_parameters(K, V, only=kept)
             for letter in kept:
@@ -316,8 +314,10 @@ class HMM(Estimator):
         drawn = _apply_masks(drawn, constraints, stop)
         if guess is not None and np.any(guess >= 0) and not supervised:
             counts = learning.count_labels(sequences.ids, guess, sequences.offsets, K, V, order)
-            partial = bool(np.any(guess < 0))
-            maximized, _ = learning.maximize(counts, drawn if partial else None, constraints, stop)
+            if np.any(guess < 0):  # a few labels must not rule out what they do not show: add the drawn start once
+                counts += Parameters(**{name: getattr(drawn, name, None) if getattr(drawn, name, None) is not None else 0.0
+                                        for name in counts.arrays()})
+            maximized, _ = learning.maximize(counts, None, constraints, stop)
             for letter in self.params:
                 setattr(drawn, _NAMES[letter], getattr(maximized, _NAMES[letter]))
             if "t" in self.params:

@@ -38,7 +38,9 @@ class Sequences:
 
     def split(self, flat: np.ndarray) -> Any:
         """An array over all positions in the form in which the sequences came."""
-        return np.split(flat, self.offsets[1:-1]) if self.listed else flat
+        if not self.listed:
+            return flat
+        return np.split(flat, self.offsets[1:-1]) if self.lengths.size else []
 
 
 def read_sequences(X: Any, lengths: Any = None, vocabulary: Vocabulary | None = None, unknown: str = "ignore") -> Sequences:
@@ -76,8 +78,8 @@ def read_sequences(X: Any, lengths: Any = None, vocabulary: Vocabulary | None = 
         return _from_array(X, lengths)
     if not isinstance(X, Sequence):
         raise TypeError(f"X is a {type(X).__name__}; expected an array of integers, a list of sequences, or a path")
-    if len(X) and all(isinstance(x, (int, np.integer)) and not isinstance(x, bool) for x in X):
-        return _from_array(np.asarray(X), lengths)
+    if all(isinstance(x, (int, np.integer)) and not isinstance(x, bool) for x in X):
+        return _from_array(np.asarray(X, dtype=np.int64 if not len(X) else None), lengths)
     if lengths is not None:
         raise ValueError("lengths was given with a list of sequences; it belongs to one flat array")
     return _from_list(X, vocabulary, unknown)
