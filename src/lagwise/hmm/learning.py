@@ -164,7 +164,8 @@ def count_labels(ids: np.ndarray, labels: np.ndarray, offsets: np.ndarray, n_sta
     return counts
 
 
-def best_labels(parameters: Parameters, table: np.ndarray, rows: np.ndarray, offsets: np.ndarray, n_threads: int) -> np.ndarray:
+def best_labels(parameters: Parameters, table: np.ndarray, rows: np.ndarray, offsets: np.ndarray, n_threads: int,
+                stop: threading.Event | None = None) -> np.ndarray:
     """Viterbi paths of all sequences, int32 (n,); ValueError naming an impossible sequence."""
     from lagwise._kernels import hmm_viterbi as kernel
 
@@ -175,7 +176,7 @@ def best_labels(parameters: Parameters, table: np.ndarray, rows: np.ndarray, off
     short = np.nonzero(lengths <= longest)[0]
     cuts = np.searchsorted(np.cumsum(lengths[short]), np.arange(longest, int(lengths[short].sum()) + longest, longest))
     chunks = [part for part in np.split(short, np.unique(cuts)) if part.size]
-    stop = threading.Event()
+    stop = threading.Event() if stop is None else stop
 
     def work(part: np.ndarray) -> None:
         if stop.is_set():
@@ -192,11 +193,7 @@ def best_labels(parameters: Parameters, table: np.ndarray, rows: np.ndarray, off
             i = int(part[np.argmax(failed >= 0)])
             raise ValueError(impossible_message(logs, rows[offsets[i]:offsets[i + 1]], i))
 
-    try:
-        run_in_threads(work, chunks, n_threads)
-    except BaseException:
-        stop.set()
-        raise
+    run_in_threads(work, chunks, n_threads, stop)
     for i in np.nonzero(lengths > longest)[0]:
         path[offsets[i]:offsets[i + 1]] = viterbi_path(logs, rows[offsets[i]:offsets[i + 1]], int(i))
     return path
@@ -239,7 +236,7 @@ class Run:
 
 
 def soft_em(run: Run, data: EmissionRows, offsets: np.ndarray, constraints: Constraints, n_iter: int, tol: float,
-            n_threads: int, report: Callable[[Run], None]) -> None:
+            n_threads: int, report: Callable[[Run], None], stop: threading.Event | None = None) -> None:
     """Baum-Welch. `run.history` holds log-likelihood + log-prior before each M step."""
     K, order, has_stop = run.parameters.n_states, run.parameters.order, run.parameters.stop is not None
     plan = Plan(data.rows, offsets, K, data.n_rows, order)
@@ -247,7 +244,7 @@ def soft_em(run: Run, data: EmissionRows, offsets: np.ndarray, constraints: Cons
     while True:
         table = data.table(run.parameters.emission)
         packed = Packed.of(run.parameters, table, plan)
-        loglik, counts, _ = forward_backward(plan, packed, n_threads)
+        loglik, counts, _ = forward_backward(plan, packed, n_threads, stop=stop)
         if np.any(loglik == -np.inf):
             i = int(np.argmax(loglik == -np.inf))
             raise ValueError(impossible_message(packed.logs, data.rows[offsets[i]:offsets[i + 1]], i))
@@ -265,13 +262,13 @@ def soft_em(run: Run, data: EmissionRows, offsets: np.ndarray, constraints: Cons
 
 
 def hard_em(run: Run, ids: np.ndarray, data: EmissionRows, offsets: np.ndarray, constraints: Constraints, n_iter: int,
-            n_threads: int, report: Callable[[Run], None]) -> np.ndarray:
+            n_threads: int, report: Callable[[Run], None], stop: threading.Event | None = None) -> np.ndarray:
     """Viterbi training. `run.history` holds joint Viterbi score + log-prior of each round; returns the last labels."""
     K, order, has_stop = run.parameters.n_states, run.parameters.order, run.parameters.stop is not None
     labels: np.ndarray | None = None
     while True:
         table = data.table(run.parameters.emission)
-        new = best_labels(run.parameters, table, data.rows, offsets, n_threads)
+        new = best_labels(run.parameters, table, data.rows, offsets, n_threads, stop)
         run.record(joint_score(run.parameters, table, data.rows, offsets, new) + log_prior(run.parameters, constraints))
         if labels is not None and np.array_equal(labels, new):
             run.converged = True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 import warnings
 from typing import Any
 
@@ -164,20 +165,22 @@ class HMM(Estimator):
         if complete:
             return self._finish_supervised(starts[0], sequences, data, labels, constraints, K, V)
         logger.info("HMM: preparing kernels (compiled once per machine, which takes some seconds)")
-        runs = [learning.Run(start) for start in starts]
+        runs, stop = [learning.Run(start) for start in starts], threading.Event()
         with Progress(self.verbose, "HMM", n_iter if n_init == 1 else None, "iterations") as progress:
             def report(run: learning.Run) -> None:
+                if stop.is_set():
+                    raise KeyboardInterrupt
                 progress.update(sum(r.n_iter for r in runs), f"{run.history[-1] / sequences.ids.size:.5f} nats/symbol")
 
             def work(run: learning.Run) -> None:
                 inner = 1 if n_init > 1 else n_threads
                 if self.algorithm == "soft":
-                    learning.soft_em(run, data, sequences.offsets, constraints, n_iter, tol, inner, report)
+                    learning.soft_em(run, data, sequences.offsets, constraints, n_iter, tol, inner, report, stop)
                 else:
-                    learning.hard_em(run, sequences.ids, data, sequences.offsets, constraints, n_iter, inner, report)
+                    learning.hard_em(run, sequences.ids, data, sequences.offsets, constraints, n_iter, inner, report, stop)
 
             try:
-                run_in_threads(work, runs, n_threads)
+                run_in_threads(work, runs, n_threads, stop)
             except KeyboardInterrupt:
                 begun = [run for run in runs if run.history]
                 if begun:

@@ -172,8 +172,8 @@ def log_arrays(parameters: Parameters, table: np.ndarray | None = None, log_tabl
     return {name: np.ascontiguousarray(value, dtype=np.float64) for name, value in logs.items()}
 
 
-def run_in_threads(function: Callable[[Any], Any], items: Sequence[Any], n_threads: int) -> list[Any]:
-    """``[function(item) for item in items]`` on threads; an exception or Ctrl-C stops what has not begun."""
+def run_in_threads(function: Callable[[Any], Any], items: Sequence[Any], n_threads: int, stop: threading.Event) -> list[Any]:
+    """``[function(item) for item in items]`` on threads. An exception or Ctrl-C sets `stop`, which `function` looks at."""
     if n_threads == 1 or len(items) < 2:
         return [function(item) for item in items]
     from concurrent.futures import ThreadPoolExecutor
@@ -183,13 +183,14 @@ def run_in_threads(function: Callable[[Any], Any], items: Sequence[Any], n_threa
         try:
             return [future.result() for future in futures]
         except BaseException:
+            stop.set()
             for future in futures:
                 future.cancel()
             raise
 
 
 def forward_backward(plan: Plan, packed: Packed, n_threads: int, with_counts: bool = True, with_posterior: bool = False,
-                     ) -> tuple[np.ndarray, Parameters | None, np.ndarray | None]:
+                     stop: threading.Event | None = None) -> tuple[np.ndarray, Parameters | None, np.ndarray | None]:
     """Log-likelihoods, expected counts and posteriors of all sequences of a plan.
 
     Returns
@@ -202,7 +203,7 @@ def forward_backward(plan: Plan, packed: Packed, n_threads: int, with_counts: bo
     """
     loglik = np.zeros(plan.needs_exact.size)
     posterior = np.zeros((plan.rows.size, plan.n_states)) if with_posterior else None
-    stop = threading.Event()
+    stop = threading.Event() if stop is None else stop
 
     def work(lane: int) -> tuple[dict[str, np.ndarray], Parameters | None]:
         scratch = plan.scratch()
@@ -211,11 +212,7 @@ def forward_backward(plan: Plan, packed: Packed, n_threads: int, with_counts: bo
         finally:
             plan.give_back(scratch)
 
-    try:
-        lanes = run_in_threads(work, range(len(plan.lanes)), n_threads)
-    except BaseException:
-        stop.set()
-        raise
+    lanes = run_in_threads(work, range(len(plan.lanes)), n_threads, stop)
     return loglik, _reduce(plan, packed, lanes, n_threads) if with_counts else None, posterior
 
 
@@ -302,7 +299,7 @@ def _reduce(plan: Plan, packed: Packed, lanes: Iterable[tuple[dict[str, np.ndarr
             total += sums["emission"][part, :K]
 
     step = max(4096, -(-plan.n_rows // 8))
-    run_in_threads(add_rows, [slice(i, i + step) for i in range(0, plan.n_rows, step)], n_threads)
+    run_in_threads(add_rows, [slice(i, i + step) for i in range(0, plan.n_rows, step)], n_threads, threading.Event())
     A, inside = packed.parameters.transition, (slice(K),) * (order + 1)
     counts.start += small["start"][:K]
     counts.stop += small["stop"].reshape((P,) * order)[inside[1:]]
@@ -351,6 +348,8 @@ def exact_sequence(logs: dict[str, np.ndarray], rows: np.ndarray, counts: Parame
     ends = (state[0] if order == 2 and T == 1 else state) + final
     top = ends.max()
     loglik = float(scale[0] + scale[1] + top + np.log(np.sum(np.exp(ends - top)))) if top > -np.inf else -np.inf
+    if loglik == -np.inf and posterior is not None:
+        posterior[:] = 0.0
     if loglik == -np.inf or (counts is None and posterior is None):
         return loglik
     state, scale = np.empty(shape), np.zeros(2)
