@@ -67,12 +67,9 @@ def save_tensors(
     """
     from safetensors.numpy import save
 
-    header = {
-        "format": "lagwise",
-        "kind": kind,
-        "version": str(FORMAT_VERSION),
-        "meta": json.dumps(meta, sort_keys=True, ensure_ascii=True),
-    }
+    about = {"format": "lagwise", "kind": kind, "version": FORMAT_VERSION, "meta": meta}
+    # One entry only: the library writes several in an order that changes from process to process.
+    header = {"lagwise": json.dumps(about, sort_keys=True, ensure_ascii=True)}
     payload = save({name: np.ascontiguousarray(array) for name, array in sorted(arrays.items())}, metadata=header)
     with atomic_path(path, overwrite) as temporary, open(temporary, "wb") as handle:
         handle.write(payload)
@@ -101,15 +98,17 @@ def load_tensors(
         header, arrays = _map_safetensors(name)
     except (ValueError, KeyError, TypeError, UnicodeDecodeError) as error:
         raise ValueError(f"{name} is not a lagwise file, or is damaged ({error})") from None
-    if header.get("format") != "lagwise":
-        raise ValueError(f"{name} is a safetensors file but not one of lagwise's")
-    if int(header.get("version", "0")) > FORMAT_VERSION:
+    try:
+        about = json.loads(header["lagwise"])
+    except (KeyError, TypeError, ValueError):
+        raise ValueError(f"{name} is a safetensors file but not one of lagwise's") from None
+    if about["version"] > FORMAT_VERSION:
         raise ValueError(
-            f"{name} has format version {header['version']}; this lagwise reads up to {FORMAT_VERSION}: upgrade lagwise"
+            f"{name} has format version {about['version']}; this lagwise reads up to {FORMAT_VERSION}: upgrade lagwise"
         )
-    if kind is not None and header["kind"] != kind:
-        raise ValueError(f"{name} holds {header['kind']}; expected {kind}")
-    return header["kind"], arrays, json.loads(header["meta"])
+    if kind is not None and about["kind"] != kind:
+        raise ValueError(f"{name} holds {about['kind']}; expected {kind}")
+    return about["kind"], arrays, about["meta"]
 
 
 _DTYPES = {

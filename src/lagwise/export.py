@@ -142,6 +142,8 @@ def _read_text(name: str, data: bytes, has_header: bool, dtype: str) -> tuple[li
         line = line.rstrip(b"\r ")
         if dimensions is None:
             dimensions = _count_numbers(line)
+            if dimensions == 0:
+                raise ValueError(f"{name}, line {number}: expected a word and numbers, found {line[:40]!r}")
         fields = line.rsplit(b" ", dimensions)
         if len(fields) != dimensions + 1:
             raise ValueError(

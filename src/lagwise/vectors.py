@@ -262,7 +262,7 @@ class WordVectors:
         """The vectors as gensim KeyedVectors (needs gensim)."""
         from gensim.models import KeyedVectors
 
-        keyed = KeyedVectors(self.n_dimensions, count=len(self), dtype=self.vectors.dtype)
+        keyed = KeyedVectors(self.n_dimensions, dtype=self.vectors.dtype)
         keyed.add_vectors(self.words, np.array(self.vectors))
         if self.counts is not None:
             for word, count in zip(self.words, self.counts.tolist()):

@@ -1,0 +1,5 @@
+"""`python -m lagwise` is the `lagwise` command."""
+
+from .cli import main
+
+main()
