@@ -1,0 +1,265 @@
+"""Best paths of one sequence, without back-pointers: a slice of score rows is kept and the path is read back from it.
+
+Shapes as in hmm_exact: `table` (R, K) log emissions, position t uses table[rows[t]]. Each row of scores has its largest
+entry taken out. The predecessor on the path is the lowest state that reaches the row's value: ties go to the lowest.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .jit import jit
+
+_FAST = {"nnan", "nsz"}  # no NaN arises from sums of finite numbers and -inf; lets maxima become vector instructions
+
+
+@jit(fastmath=_FAST)
+def _best(scores, weights, out):
+    # out[j] = max_i scores[i] + weights[i, j], four predecessors at a time
+    n, m = weights.shape
+    for j in range(m):
+        out[j] = -np.inf
+    i = 0
+    while i + 4 <= n:
+        a, b, c, d = scores[i], scores[i + 1], scores[i + 2], scores[i + 3]
+        for j in range(m):
+            x = max(a + weights[i, j], b + weights[i + 1, j])
+            y = max(c + weights[i + 2, j], d + weights[i + 3, j])
+            out[j] = max(out[j], max(x, y))
+        i += 4
+    while i < n:
+        a = scores[i]
+        for j in range(m):
+            out[j] = max(out[j], a + weights[i, j])
+        i += 1
+
+
+@jit(fastmath=_FAST)
+def _settle(row, emission):
+    # row += emission with the largest entry taken out
+    top = -np.inf
+    for j in range(row.size):
+        row[j] += emission[j]
+        top = max(top, row[j])
+    if top > -np.inf:
+        for j in range(row.size):
+            row[j] -= top
+    return top
+
+
+@jit()
+def viterbi_forward1(log_start, log_transition, table, rows, t0, t1, state, out):
+    """IN/OUT state (K,) of time t0 - 1 -> t1 - 1; OUT out (t1 - t0, K). Returns the first impossible time or -1."""
+    for t in range(t0, t1):
+        row = out[t - t0]
+        if t == 0:
+            row[:] = log_start
+        elif t == t0:
+            _best(state, log_transition, row)
+        else:
+            _best(out[t - t0 - 1], log_transition, row)
+        if _settle(row, table[rows[t]]) == -np.inf:
+            return t
+    state[:] = out[t1 - t0 - 1]
+    return -1
+
+
+@jit()
+def _lowest_best(scores, weights, column):
+    best = -np.inf
+    where = 0
+    for i in range(scores.size):
+        value = scores[i] + weights[i, column]
+        if value > best:
+            best = value
+            where = i
+    return where
+
+
+@jit()
+def viterbi_backward1(log_transition, t0, t1, state, scores, path):
+    """Fill path[t0 - 1 .. t1 - 2] given path[t1 - 1]; IN state (K,) scores of t0 - 1, scores (t1 - t0, K)."""
+    for t in range(t1 - 1, t0 - 1, -1):
+        if t == 0:
+            break
+        previous = state if t == t0 else scores[t - t0 - 1]
+        path[t - 1] = _lowest_best(previous, log_transition, path[t])
+
+
+@jit()
+def viterbi_many1(log_start, log_transition, log_final, table, rows, offsets, order, scores, path, failed):
+    """Best paths of the short sequences order[...]; scores is scratch (longest, K); OUT path, failed (n,) time or -1."""
+    for number in range(order.size):
+        i = order[number]
+        begin, length = offsets[i], offsets[i + 1] - offsets[i]
+        failed[number] = -1
+        if length == 0:
+            continue
+        for t in range(length):
+            row = scores[t]
+            if t == 0:
+                row[:] = log_start
+            else:
+                _best(scores[t - 1], log_transition, row)
+            if _settle(row, table[rows[begin + t]]) == -np.inf:
+                failed[number] = t
+                break
+        if failed[number] >= 0:
+            continue
+        last = -1
+        best = -np.inf
+        for k in range(log_final.size):
+            value = scores[length - 1, k] + log_final[k]
+            if value > best:
+                best = value
+                last = k
+        if last < 0:
+            failed[number] = length - 1
+            continue
+        path[begin + length - 1] = last
+        for t in range(length - 1, 0, -1):
+            path[begin + t - 1] = _lowest_best(scores[t - 1], log_transition, path[begin + t])
+
+
+@jit()
+def viterbi_forward2(log_start, log_second, log_middle, table, rows, t0, t1, state, out):
+    """Order 2: state (K, K), out (t1 - t0, K, K) at [previous, state]; log_middle[b] = log A[:, b, :]."""
+    K = log_start.size
+    column = np.empty(K)
+    for t in range(t0, t1):
+        row = out[t - t0]
+        previous = state if t == t0 else out[t - t0 - 1]
+        if t == 0:
+            row[:] = -np.inf
+            row[0] = log_start
+        elif t == 1:
+            for b in range(K):
+                for c in range(K):
+                    row[b, c] = previous[0, b] + log_second[b, c]
+        else:
+            for b in range(K):
+                for a in range(K):
+                    column[a] = previous[a, b]
+                _best(column, log_middle[b], row[b])
+        top = -np.inf
+        for b in range(K):
+            for c in range(K):
+                row[b, c] += table[rows[t], c]
+                top = max(top, row[b, c])
+        if top == -np.inf:
+            return t
+        row -= top
+    state[:] = out[t1 - t0 - 1]
+    return -1
+
+
+@jit()
+def viterbi_backward2(log_middle, t0, t1, state, scores, path):
+    """Fill path[t0 - 2 .. t1 - 3] given path[t1 - 2], path[t1 - 1]; scores (t1 - t0, K, K), state of time t0 - 1."""
+    for t in range(t1 - 1, t0 - 1, -1):
+        if t < 2:
+            break
+        previous = state if t == t0 else scores[t - t0 - 1]
+        path[t - 2] = _lowest_best(previous[:, path[t - 1]], log_middle[path[t - 1]], path[t])
+
+
+@jit()
+def top_paths1(log_start, log_transition, table, rows, k, scores, origin):
+    """The k best scores into each state; OUT scores (2, K, k), origin (T, K, k) int32 = state * k + rank before, or -1.
+
+    Returns 0 or 1: the half of `scores` that holds the last time. Ties: lower predecessor, then better rank, first.
+    """
+    K = log_start.size
+    now = 0
+    for t in range(rows.size):
+        now = t & 1
+        for j in range(K):
+            scores[now, j, :] = -np.inf
+            origin[t, j, :] = -1
+            if t == 0:
+                scores[now, j, 0] = log_start[j]
+            else:
+                for i in range(K):
+                    for r in range(k):
+                        value = scores[1 - now, i, r] + log_transition[i, j]
+                        if value == -np.inf or value <= scores[now, j, k - 1]:
+                            break
+                        place = k - 1
+                        while place > 0 and scores[now, j, place - 1] < value:
+                            scores[now, j, place] = scores[now, j, place - 1]
+                            origin[t, j, place] = origin[t, j, place - 1]
+                            place -= 1
+                        scores[now, j, place] = value
+                        origin[t, j, place] = i * k + r
+            for r in range(k):
+                scores[now, j, r] += table[rows[t], j]
+    return now
+
+
+@jit()
+def top_paths2(log_start, log_second, log_transition, table, rows, k, scores, origin):
+    """Order 2: scores (2, K, K, k), origin (T, K, K, k) = previous-but-one state * k + rank."""
+    K = log_start.size
+    now = 0
+    for t in range(rows.size):
+        now = t & 1
+        scores[now] = -np.inf
+        origin[t] = -1
+        for b in range(K):
+            if t == 0:
+                scores[now, 0, b, 0] = log_start[b] + table[rows[t], b]
+                continue
+            for c in range(K):
+                if t == 1:
+                    scores[now, b, c, 0] = scores[1 - now, 0, b, 0] + log_second[b, c] + table[rows[t], c]
+                    origin[t, b, c, 0] = 0
+                    continue
+                for a in range(K):
+                    for r in range(k):
+                        value = scores[1 - now, a, b, r] + log_transition[a, b, c]
+                        if value == -np.inf or value <= scores[now, b, c, k - 1]:
+                            break
+                        place = k - 1
+                        while place > 0 and scores[now, b, c, place - 1] < value:
+                            scores[now, b, c, place] = scores[now, b, c, place - 1]
+                            origin[t, b, c, place] = origin[t, b, c, place - 1]
+                            place -= 1
+                        scores[now, b, c, place] = value
+                        origin[t, b, c, place] = a * k + r
+                for r in range(k):
+                    scores[now, b, c, r] += table[rows[t], c]
+    return now
+
+
+@jit()
+def viterbi_many2(log_start, log_second, log_middle, log_final1, log_final, table, rows, offsets, order, scores, path, failed):
+    """Order 2 of viterbi_many1; scores is scratch (longest, K, K)."""
+    K = log_start.size
+    state = np.full((K, K), -np.inf)
+    for number in range(order.size):
+        i = order[number]
+        begin, length = offsets[i], offsets[i + 1] - offsets[i]
+        failed[number] = -1
+        if length == 0:
+            continue
+        symbols = rows[begin: begin + length]
+        failed[number] = viterbi_forward2(log_start, log_second, log_middle, table, symbols, 0, length, state, scores)
+        if failed[number] >= 0:
+            continue
+        best, first, last = -np.inf, -1, -1
+        for a in range(K):
+            for b in range(K):
+                value = scores[length - 1, a, b]
+                if length == 1:
+                    value += log_final1[b]
+                else:
+                    value += log_final[a, b]
+                if value > best:
+                    best, first, last = value, a, b
+        if last < 0:
+            failed[number] = length - 1
+            continue
+        path[begin + length - 1] = last
+        if length > 1:
+            path[begin + length - 2] = first
+            viterbi_backward2(log_middle, 0, length, state, scores, path[begin: begin + length])

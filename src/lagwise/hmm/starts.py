@@ -1,0 +1,94 @@
+"""Starting parameters of an HMM from clusters of word vectors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .learning import Constraints, count_labels, maximize
+from .observations import Sequences
+from .parameters import Parameters
+
+_FREQUENT = 3000  # words that are clustered; the others start with the average emission of every state
+_SHARE = 0.9  # of a clustered word's mass that goes to its cluster's state
+
+
+def cluster_parameters(kind: str, sequences: Sequences, n_states: int, n_symbols: int, order: int, stop: bool,
+                       rng: np.random.Generator, n_threads: int | None = None, vectors: np.ndarray | None = None) -> Parameters:
+    """Parameters in which each state emits mostly the words of one cluster, and follows others as its words do.
+
+    Parameters
+    ----------
+    kind : {"sens", "lds"}
+        Whose word vectors, learned from the sequences: SENS with a window of one word (neighbours tell word classes),
+        or the type vectors of a linear dynamical system.
+    vectors : ndarray, shape (n_symbols, d), optional
+        Vectors to use instead.
+    """
+    used = np.bincount(sequences.ids[sequences.ids >= 0], minlength=n_symbols)
+    if vectors is None:
+        vectors = word_vectors(kind, sequences, n_states, n_symbols, n_threads)
+    frequent = np.argsort(-used, kind="stable")[: max(_FREQUENT, 10 * n_states)]
+    frequent = frequent[(used[frequent] > 0) & (np.linalg.norm(vectors[frequent], axis=1) > 0)]
+    if frequent.size < n_states:
+        raise ValueError(f"{frequent.size} symbols have vectors to cluster; init={kind!r} needs at least n_states={n_states}")
+    unit = vectors[frequent] / np.linalg.norm(vectors[frequent], axis=1, keepdims=True)
+    clusters = k_means(unit, np.sqrt(used[frequent]), n_states, rng)
+    cluster_of = np.full(n_symbols + 1, -1, dtype=np.int64)
+    cluster_of[frequent] = clusters
+    labels = cluster_of[sequences.ids]  # missing symbols look up the last entry
+    counts = count_labels(sequences.ids, labels, sequences.offsets, n_states, n_symbols, order)
+    prior = {"start": 1.0, "transition": 1.0, "emission": 0.0}
+    belief = np.full((n_symbols, n_states), 1.0 / n_states)
+    belief[frequent] = (1 - _SHARE) / n_states
+    belief[frequent, clusters] += _SHARE
+    counts.emission = belief * (used + 0.1)[:, None]
+    return maximize(counts, None, Constraints("ste", prior, {}), stop)[0]
+
+
+def word_vectors(kind: str, sequences: Sequences, n_states: int, n_symbols: int, n_threads: int | None) -> np.ndarray:
+    """Vectors of all symbols (zero where a symbol has none), float64 (n_symbols, d)."""
+    from ..counting import count_ids
+
+    ids, offsets = sequences.ids, sequences.offsets
+    names = [str(i) for i in range(n_symbols)]
+    dimensions = max(1, min(2 * n_states, 100, len(np.unique(ids[ids >= 0])) - 2))
+    if kind == "sens":
+        from ..sens import SENS
+
+        store = count_ids(ids, offsets, vocabulary=names, window=1, n_threads=n_threads)
+        model: Any = SENS(dimensions, variant="svd-ns", window=1, weight="flat", n_threads=n_threads).fit(store)
+        return np.asarray(model.components_, dtype=np.float64) * np.sqrt(np.abs(model.eigenvalues_))
+    from ..lds import LDS
+
+    store = count_ids(ids, offsets, vocabulary=names, max_lag=7, n_threads=n_threads)
+    model = LDS(n_components=min(dimensions, 50), n_threads=n_threads).fit(store)
+    return np.asarray(model.type_vectors(), dtype=np.float64)
+
+
+def k_means(points: np.ndarray, weights: np.ndarray, n_clusters: int, rng: np.random.Generator, n_iter: int = 50) -> np.ndarray:
+    """Weighted k-means from k-means++ seeds; the cluster of each point, int64 (n,). A cluster never stays empty."""
+    n = points.shape[0]
+    centres = np.empty((n_clusters, points.shape[1]))
+    nearest = np.full(n, np.inf)
+    for k in range(n_clusters):
+        chances = weights * (nearest if k else 1.0)
+        total = chances.sum()
+        chosen = int(rng.choice(n, p=chances / total)) if total > 0 else int(rng.integers(n))
+        centres[k] = points[chosen]
+        nearest = np.minimum(nearest, ((points - centres[k]) ** 2).sum(axis=1))
+    clusters = np.full(n, -1)
+    for _ in range(n_iter):
+        distances = (centres**2).sum(axis=1) - 2 * points @ centres.T
+        new = distances.argmin(axis=1)
+        for k in np.setdiff1d(np.arange(n_clusters), new):
+            worst = int(np.argmax(distances[np.arange(n), new] + (points**2).sum(axis=1)))
+            new[worst], distances[worst] = k, -np.inf
+        if np.array_equal(new, clusters):
+            break
+        clusters = new
+        for k in range(n_clusters):
+            mine = clusters == k
+            centres[k] = np.average(points[mine], axis=0, weights=weights[mine])
+    return clusters

@@ -1,0 +1,257 @@
+"""`HMMTagger`: a supervised trigram (or bigram) tagger with a model of unknown words."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .._estimator import Estimator
+from .._threads import resolve_threads
+from .._validation import check_choice, check_fitted, check_int, check_real
+from ..vocabulary import Vocabulary
+from .learning import best_labels
+from .parameters import Parameters
+from .recursions import Packed, Plan, forward_backward
+from .smoothing import interpolated_transitions, interpolation_weights, tag_ngrams
+from .unknown import FeatureModel, SuffixModel
+
+
+class HMMTagger(Estimator):
+    """Part-of-speech tagger: interpolated tag n-grams with boundaries, and word forms where counts are few.
+
+    ``HMMTagger(unknown="suffix", backoff=0)`` is TnT (Brants, TnT, a statistical part-of-speech tagger, 2000).
+
+    Parameters
+    ----------
+    order : {1, 2}
+        Bigram or trigram transitions.
+    unknown : {"features", "suffix"}
+        Model of P(tag | word form): log-linear over endings, beginnings, shape, hyphens, digits, URLs and the word in
+        other case; or TnT's endings.
+    rare : int
+        The word-form model learns from words that occur at most so often.
+    longest_suffix : int
+        Of "suffix".
+    backoff : float
+        Strength of the word-form model for known words: P(tag | word) of a word seen n times is
+        (count + backoff * form) / (n + backoff). 0 takes known words at their counts, as TnT does.
+    penalty : float
+        L2 penalty of "features".
+    n_threads : int or None
+
+    Attributes
+    ----------
+    tags_ : list of str
+        Sorted; arrays over tags are in this order.
+    vocabulary_ : Vocabulary
+    counts_ : ndarray of int64, shape (n_words, K)
+        Tag counts of the training words.
+    interpolation_ : ndarray, shape (order + 1,)
+        Weights of uni-, bi- (and tri-)gram estimates.
+    """
+
+    def __init__(self, order: int = 2, unknown: str = "features", rare: int = 10, longest_suffix: int = 10, backoff: float = 0.5,
+                 penalty: float = 0.5, n_threads: int | None = None):
+        self.order = order
+        self.unknown = unknown
+        self.rare = rare
+        self.longest_suffix = longest_suffix
+        self.backoff = backoff
+        self.penalty = penalty
+        self.n_threads = n_threads
+
+    def fit(self, X: Iterable[Sequence[str]], y: Iterable[Sequence[str]]) -> HMMTagger:
+        """Learn from sentences (lists of words) and their tags (lists of str of the same lengths).
+
+        Raises
+        ------
+        ValueError
+            If lengths differ or there is nothing to learn from.
+        """
+        check_choice("order", self.order, (1, 2))
+        check_choice("unknown", self.unknown, ("features", "suffix"))
+        check_real("backoff", self.backoff, minimum=0.0)
+        check_int("rare", self.rare, 1)
+        check_int("longest_suffix", self.longest_suffix, 1)
+        sentences, tags = check_tagged(X, y)
+        self.tags_ = sorted({tag for sentence in tags for tag in sentence})
+        words = sorted({word for sentence in sentences for word in sentence})
+        self.vocabulary_ = Vocabulary(words)
+        tag_index, K = {tag: k for k, tag in enumerate(self.tags_)}, len(self.tags_)
+        numbers = [np.array([tag_index[tag] for tag in sentence], dtype=np.int64) for sentence in tags]
+        ids = np.fromiter((self.vocabulary_.index[w] for s in sentences for w in s), dtype=np.int64)
+        self.counts_ = np.bincount(ids * K + np.concatenate(numbers), minlength=len(words) * K).reshape(-1, K)
+        self.trigrams_ = tag_ngrams(numbers, K)
+        self.form_model_: SuffixModel | FeatureModel = (
+            SuffixModel(self.longest_suffix, self.rare) if self.unknown == "suffix" else FeatureModel(self.rare, self.penalty))
+        self.form_model_.fit(words, self.counts_)
+        self._prepare()
+        return self
+
+    def _prepare(self) -> None:
+        K = len(self.tags_)
+        self.interpolation_ = interpolation_weights(self.trigrams_, self.order)
+        table = interpolated_transitions(self.trigrams_, self.interpolation_)
+        tag_totals = self.counts_.sum(axis=0).astype(np.float64)
+        if self.backoff > 0:
+            n = self.counts_.sum(axis=1, keepdims=True)
+            given = self.counts_ + self.backoff * self.form_model_.distributions(self.vocabulary_.words)
+            emission = given / (n + self.backoff) * n / tag_totals  # P(w | t) = P(t | w) P(w) / P(t), P(w) = n / N
+        else:
+            emission = self.counts_ / tag_totals
+        if self.order == 1:
+            self._parameters = Parameters(start_part(table[K, :K]), table[:K, :K].copy(), emission, stop=table[:K, K].copy())
+        else:
+            self._parameters = Parameters(start_part(table[K, K, :K]), table[:K, :K, :K].copy(), emission, table[K, :K, :K].copy(),
+                                          table[:K, :K, K].copy(), table[K, :K, K].copy())
+
+    def _rows(self, sentences: list[list[str]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Emission rows of a text: those of known words, then one for each new word."""
+        check_fitted(self, "form_model_")
+        get, V = self.vocabulary_.index.get, len(self.vocabulary_)
+        new: dict[str, int] = {}
+        rows = np.fromiter((i if (i := get(word)) is not None else V + new.setdefault(word, len(new))
+                            for sentence in sentences for word in sentence), dtype=np.int32)
+        offsets = np.concatenate(([0], np.cumsum([len(s) for s in sentences]))).astype(np.int64)
+        if not new:
+            return rows, offsets, self._parameters.emission
+        tag_totals = self.counts_.sum(axis=0)
+        guessed = self.form_model_.distributions(list(new)) / tag_totals  # up to P(w), which is the same for every tag
+        return rows, offsets, np.concatenate((self._parameters.emission, guessed))
+
+    def predict(self, X: Iterable[Sequence[str]]) -> list[list[str]]:
+        """The best tag sequence of each sentence."""
+        sentences = _sentences(X)
+        rows, offsets, table = self._rows(sentences)
+        path = best_labels(self._parameters, table, rows, offsets, resolve_threads(self.n_threads))
+        names = [self.tags_[k] for k in path.tolist()]
+        return [names[a:b] for a, b in zip(offsets[:-1].tolist(), offsets[1:].tolist())]
+
+    def predict_proba(self, X: Iterable[Sequence[str]]) -> list[np.ndarray]:
+        """P(tag | whole sentence) of each word, a list of arrays (T, K) over `tags_`."""
+        rows, offsets, table = self._rows(_sentences(X))
+        plan = Plan(rows, offsets, len(self.tags_), table.shape[0], self.order)
+        gamma = forward_backward(plan, Packed.of(self._parameters, table, plan), resolve_threads(self.n_threads), False, True)[2]
+        assert gamma is not None
+        return np.split(gamma, offsets[1:-1])
+
+    def score(self, X: Iterable[Sequence[str]], y: Iterable[Sequence[str]]) -> float:
+        """Share of words tagged right."""
+        return float(self.evaluate(X, y)["accuracy"])
+
+    def evaluate(self, X: Iterable[Sequence[str]], y: Iterable[Sequence[str]]) -> dict[str, Any]:
+        """Accuracy on tagged text.
+
+        Returns
+        -------
+        dict
+            accuracy, known, unknown (accuracy of words in and outside the training vocabulary, None where there are
+            none), unknown_share, n_tokens, n_sentences, tags (list of str) and confusion (ndarray of int64: row true
+            tag, column predicted tag; tags that training never saw come after `tags_`).
+        """
+        sentences, tags = check_tagged(X, y)
+        predicted = [tag for sentence in self.predict(sentences) for tag in sentence]
+        truth = [tag for sentence in tags for tag in sentence]
+        right = np.fromiter((p == t for p, t in zip(predicted, truth)), dtype=bool, count=len(truth))
+        known = np.fromiter((word in self.vocabulary_.index for s in sentences for word in s), dtype=bool, count=len(truth))
+        names = self.tags_ + sorted(set(truth) - set(self.tags_))
+        index = {tag: k for k, tag in enumerate(names)}
+        confusion = np.zeros((len(names), len(names)), dtype=np.int64)
+        np.add.at(confusion, ([index[t] for t in truth], [index[p] for p in predicted]), 1)
+        return {"accuracy": float(right.mean()), "known": float(right[known].mean()) if known.any() else None,
+                "unknown": float(right[~known].mean()) if not known.all() else None, "unknown_share": float(1 - known.mean()),
+                "n_tokens": len(truth), "n_sentences": len(sentences), "tags": names, "confusion": confusion}
+
+    def save(self, path: str | os.PathLike[str], overwrite: bool = True) -> None:
+        """Write the tagger to one safetensors file, read again by `lagwise.load`."""
+        from .._files import save_tensors
+
+        check_fitted(self, "form_model_")
+        form, form_meta = self.form_model_.to_tensors()
+        words, vocabulary = self.vocabulary_.to_tensors()
+        params = {name: value for name, value in self.get_params().items() if name != "n_threads"}
+        save_tensors(path, "hmm-tagger", {**form, **words, "counts": self.counts_, "trigrams": self.trigrams_},
+                     {"params": params, "tags": self.tags_, "form": form_meta, "vocabulary": vocabulary}, overwrite)
+
+    @classmethod
+    def _from_tensors(cls, arrays: dict[str, np.ndarray], meta: dict[str, Any]) -> HMMTagger:
+        model = cls(**meta["params"])
+        model.tags_, model.vocabulary_ = meta["tags"], Vocabulary.from_tensors(arrays, meta["vocabulary"])
+        model.counts_, model.trigrams_ = np.array(arrays["counts"]), np.array(arrays["trigrams"])
+        if meta["form"]["kind"] == "suffix":
+            model.form_model_ = SuffixModel.from_tensors(arrays, meta["form"])
+        else:
+            model.form_model_ = FeatureModel.from_tensors(arrays, meta["form"], model.vocabulary_.words, model.counts_)
+        model._prepare()
+        return model
+
+
+def start_part(row: np.ndarray) -> np.ndarray:
+    """First tags, given that a sentence is not empty."""
+    return row / row.sum()
+
+
+def _sentences(X: Iterable[Sequence[str]]) -> list[list[str]]:
+    sentences = []
+    for number, sentence in enumerate(X):
+        if isinstance(sentence, str) or not all(isinstance(word, str) for word in sentence):
+            raise TypeError(f"sentence {number} is {sentence!r:.60}; expected a list of words")
+        sentences.append(list(sentence))
+    return sentences
+
+
+def check_tagged(X: Iterable[Sequence[str]], y: Iterable[Sequence[str]]) -> tuple[list[list[str]], list[list[str]]]:
+    """Lists of words and of tags of equal lengths."""
+    sentences, tags = _sentences(X), _sentences(y)
+    if len(sentences) != len(tags):
+        raise ValueError(f"there are {len(sentences)} sentences but {len(tags)} tag sequences")
+    for number, (words, labels) in enumerate(zip(sentences, tags)):
+        if len(words) != len(labels):
+            raise ValueError(f"sentence {number} has {len(words)} words but {len(labels)} tags")
+    if not any(sentences):
+        raise ValueError("there are no words to learn from or to measure")
+    return sentences, tags
+
+
+def read_tagged(path: str | os.PathLike[str], column: int = 2) -> tuple[list[list[str]], list[list[str]]]:
+    """Sentences and tags of a file of ``word TAB tag`` lines with a blank line between sentences.
+
+    Parameters
+    ----------
+    column : int
+        Which column holds the tag, from 1 (the words are in column 1).
+
+    Raises
+    ------
+    ValueError
+        Naming the line that has too few columns or is not UTF-8.
+    """
+    check_int("column", column, 2)
+    sentences: list[list[str]] = [[]]
+    tags: list[list[str]] = [[]]
+    with open(path, encoding="utf-8", newline="\n") as handle:
+        try:
+            for number, line in enumerate(handle, 1):
+                line = line.rstrip("\r\n")
+                if not line.strip():
+                    if sentences[-1]:
+                        sentences.append([])
+                        tags.append([])
+                    continue
+                fields = line.split("\t")
+                if len(fields) < column:
+                    raise ValueError(f"{os.fspath(path)} line {number} has {len(fields)} column(s) separated by tabs; the tag was "
+                                     f"to be in column {column}")
+                sentences[-1].append(fields[0])
+                tags[-1].append(fields[column - 1])
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{os.fspath(path)} is not UTF-8 ({error})") from None
+    if not sentences[-1]:
+        sentences.pop()
+        tags.pop()
+    if not sentences:
+        raise ValueError(f"{os.fspath(path)} holds no tagged words")
+    return sentences, tags
