@@ -1,0 +1,180 @@
+"""Second-order statistics of text: whitened lagged covariances as sparse minus low rank, never formed.
+
+Psi_k = E[w_{t+k} w_t'] of the centred, whitened word indicators (design: "Statistics"). The store's ``lag(k)`` has the
+*earlier* word in the row; here the later word is. This module is the only place where that is turned round.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .._threads import resolve_threads
+from ._tall import Tall
+
+
+class Covariances:
+    """What learning needs of its data: products with the whitened Psi_k, k = 1..max_lag.
+
+    Attributes
+    ----------
+    n_features : int
+        Rows V of an emission matrix.
+    n_dimensions : int
+        The rank n of Psi_0: V - 1 for text.
+    n_samples : int
+        Tokens or time steps behind the statistics; 0 where unknown.
+    max_lag : int
+    mu, q : ndarray of float64, shape (V,), or None
+        Smoothed word frequencies and their root, the direction that carries no variance; None for numeric series.
+    variances : ndarray of float64, shape (V,)
+        The diagonal of Psi_0.
+    dtype : dtype
+        Of V x h arrays.
+    tall : Tall
+        The threads that work on them.
+    """
+
+    n_features: int
+    n_dimensions: int
+    n_samples: int
+    max_lag: int
+    mu: np.ndarray | None = None
+    q: np.ndarray | None = None
+    variances: np.ndarray
+    dtype: np.dtype[Any]
+    tall: Tall
+
+    def matmat(self, k: int, X: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+        """Psi_k X for X of shape (V, b)."""
+        raise NotImplementedError
+
+    def rmatmat(self, k: int, X: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+        """Psi_k' X for X of shape (V, b)."""
+        raise NotImplementedError
+
+    def add_hankel(self, r: int, X: np.ndarray, out: np.ndarray, transpose: bool = False) -> None:
+        """out = H_r X (or H_r' X) for word-major panels of shape (V, r, b): see `subspace.hankel_blocks`."""
+        from .subspace import hankel_blocks
+
+        out[...] = 0
+        V, _, b = X.shape
+        for k in range(1, 2 * r):
+            left, right = hankel_blocks(r, k)
+            if transpose:
+                left, right = right, left
+            block = np.ascontiguousarray(X[:, right]).reshape(V, -1)
+            out[:, left] += (self.rmatmat if transpose else self.matmat)(k, block).reshape(V, -1, b)
+
+    def project(self, X: np.ndarray) -> np.ndarray:
+        """Psi_0 X: the part orthogonal to q."""
+        if self.q is None:
+            return X
+        q = self.q.astype(X.dtype)
+        return X - np.outer(q, self.tall.gram(q[:, None], X)[0].astype(X.dtype))
+
+    def clean(self, X: np.ndarray) -> None:
+        """Take what rounding left along q out of X, in place."""
+        if self.q is not None:
+            q = self.q.astype(X.dtype)
+            X -= np.outer(q, self.tall.gram(q[:, None], X)[0].astype(X.dtype))
+
+    @property
+    def noise_floor(self) -> float:
+        """About the size of the Hankel values per sqrt(r) that sampling alone produces: 2 sqrt(V / n_samples)."""
+        return 2 * float(np.sqrt(self.n_features / self.n_samples)) if self.n_samples else 0.0
+
+
+def smoothed_frequencies(unigrams: np.ndarray, pseudocount: float) -> tuple[np.ndarray, np.ndarray, float]:
+    """(mu_0, mu, lambda): frequencies, frequencies smoothed by `pseudocount` counts a word, weight of the uniform part."""
+    total, V = float(unigrams.sum()), len(unigrams)
+    mu_0 = unigrams / total
+    weight = pseudocount * V / (total + pseudocount * V)
+    return mu_0, (1 - weight) * mu_0 + weight / V, weight
+
+
+class TextCovariances(Covariances):
+    """Whitened, smoothed lagged covariances of a text from its count store.
+
+    Parameters
+    ----------
+    counts : CountStore
+        With lags 1..`max_lag`.
+    max_lag : int
+    pseudocount : float
+        Counts added to every word.
+    dtype : {"float32", "float64"}
+    n_threads : int or None
+
+    Raises
+    ------
+    ValueError
+        If the vocabulary has fewer than two words, a word has no mass, or a lag holds no pair.
+
+    Notes
+    -----
+    Psi_k X = (1 - lambda)/T { s*(N_k (s*X)) - T_k [ (s*r_k)((s*mu_0)'X) + (s*mu_0)((s*c_k - s*mu_0)'X) ] } with
+    s = mu^(-1/2). Dividing by T, not by the number T_k of pairs, keeps the sequence positive semidefinite across line
+    ends and gaps; the factor 1 - lambda keeps it so when Psi_0 is smoothed.
+    """
+
+    def __init__(self, counts: Any, max_lag: int, pseudocount: float = 10.0, dtype: Any = "float32",
+                 n_threads: int | None = None):
+        check_counts(counts, max_lag, pseudocount)
+        self.max_lag, self.dtype = max_lag, np.dtype(dtype)
+        self.n_features = len(counts.vocabulary)
+        self.n_dimensions = self.n_features - 1
+        self.n_threads = resolve_threads(n_threads)
+        self.tall = Tall(self.n_threads)
+        unigrams = np.asarray(counts.unigrams, dtype=np.float64)
+        total = float(unigrams.sum())
+        self.n_samples = int(total)
+        self.mu_0, self.mu, self.weight = smoothed_frequencies(unigrams, pseudocount)
+        self.s = self.mu ** -0.5
+        self.q = np.sqrt(self.mu)
+        self.variances = 1 - self.mu
+        self._operators = [self._operator(counts.lag(k, raw=True), k, counts, total) for k in range(1, max_lag + 1)]
+
+    def _operator(self, pairs: Any, k: int, counts: Any, total: float) -> Any:
+        from .products import SparseMinusLowRank
+
+        later = np.asarray(pairs.sum(axis=0, dtype=np.float64)).ravel()
+        earlier = np.asarray(pairs.sum(axis=1, dtype=np.float64)).ravel()
+        n_pairs = float(later.sum())
+        if n_pairs == 0:
+            raise ValueError(f"no two words of the vocabulary stand {k} apart: the longest line has {counts.longest_line} "
+                             f"tokens and lags 1..{self.max_lag} were asked for; use fewer lags or boundary='none'")
+        factor = (1 - self.weight) / total
+        mean = self.s * self.mu_0
+        U = factor * np.column_stack([self.s * later, n_pairs * mean])
+        Z = np.column_stack([mean, self.s * earlier / n_pairs - mean])
+        return SparseMinusLowRank(pairs.T, factor, self.s, self.s, U, Z, dtype=self.dtype, n_threads=self.n_threads)
+
+    def matmat(self, k: int, X: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+        return self._operators[k - 1].matmat(X, out)
+
+    def rmatmat(self, k: int, X: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+        return self._operators[k - 1].rmatmat(X, out)
+
+
+def check_counts(counts: Any, max_lag: int, pseudocount: float) -> None:
+    """Raise ValueError where a store cannot serve lags 1..max_lag with these pseudocounts."""
+    if not hasattr(counts, "lag") or not hasattr(counts, "unigrams"):
+        raise TypeError(f"LDS learns from a CountStore or LagCovariances, got {type(counts).__name__}; "
+                        "make one with lagwise.count(...) or LagCovariances.from_series(...)")
+    if counts.max_lag is None:
+        raise ValueError(f"the counts hold a window, the LDS needs lags 1..{max_lag}; count again with max_lag={max_lag}")
+    if counts.max_lag < max_lag:
+        raise ValueError(f"counts hold lags 1..{counts.max_lag}, lags 1..{max_lag} are needed (2 ssid_lags - 1, em_lags); "
+                         f"count again with max_lag={max_lag}")
+    V = len(counts.vocabulary)
+    if V < 2:
+        raise ValueError(f"the vocabulary has {V} word{'s' * (V != 1)}; a linear dynamical system needs at least 2")
+    unigrams = np.asarray(counts.unigrams)
+    if unigrams.sum() == 0:
+        raise ValueError("the counts hold no tokens")
+    if pseudocount == 0 and (unigrams == 0).any():
+        word = counts.vocabulary[int(np.flatnonzero(unigrams == 0)[0])]
+        raise ValueError(f"the word {word!r} was never seen and pseudocount is 0, so it has no variance; "
+                         "give a positive pseudocount or leave the word out")

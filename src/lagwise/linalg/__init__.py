@@ -1,0 +1,1 @@
+"""Dense and iterative linear algebra that the estimators share."""
