@@ -40,11 +40,29 @@ if SANITIZE:
     link += [f"-fsanitize={SANITIZE}"]
 
 extensions = [
-    Extension(f"lagwise._kernels.{path.stem}", [str(path)], include_dirs=["ext"], extra_compile_args=flags,
-              extra_link_args=link, depends=[str(header) for header in sorted(Path("ext").glob("*.[hp]*"))])
+    Extension(
+        f"lagwise._kernels.{path.stem}",
+        [str(path)],
+        include_dirs=["ext"],
+        extra_compile_args=flags,
+        extra_link_args=link,
+        depends=[str(header) for header in sorted(Path("ext").glob("*.[hp]*"))],
+    )
     for path in map(Path, sorted(str(p) for p in Path("ext").glob("*.pyx")))
 ]
-directives = {"language_level": 3, "boundscheck": DEBUG, "wraparound": False, "initializedcheck": DEBUG,
-              "cdivision": True, "freethreading_compatible": True}
-setup(ext_modules=cythonize(extensions, build_dir="build/cython-debug" if DEBUG else "build/cython",
-                            include_path=["ext"], compiler_directives=directives))
+directives = {
+    "language_level": 3,
+    "boundscheck": DEBUG,
+    "wraparound": False,
+    "initializedcheck": DEBUG,
+    "cdivision": True,
+    "freethreading_compatible": True,
+}
+setup(
+    ext_modules=cythonize(
+        extensions,
+        build_dir="build/cython-debug" if DEBUG else "build/cython",
+        include_path=["ext"],
+        compiler_directives=directives,
+    )
+)

@@ -22,16 +22,17 @@ _PUBLIC = {
     "SENS": "sens",
     "Vocabulary": "vocabulary",
     "WordVectors": "vectors",
-    "count": "counts",
-    "count_ids": "counts",
+    "append": "merging",
+    "count": "counting",
+    "count_ids": "counting",
     "evaluate_analogies": "evaluate",
     "evaluate_similarity": "evaluate",
     "load": "_load",
-    "merge": "counts",
+    "merge": "merging",
 }
 _MODULES = ("distributed", "evaluate", "export", "hmm", "lds", "linalg", "operators", "plots", "sens", "vectors")
 
-__all__ = ["__version__", *_PUBLIC]  # noqa: PLE0604
+__all__ = ["__version__", *_PUBLIC]
 
 
 def __getattr__(name: str) -> Any:

@@ -49,8 +49,9 @@ def atomic_path(target: str | os.PathLike[str], overwrite: bool = True) -> Itera
         temporary.unlink(missing_ok=True)
 
 
-def save_tensors(path: str | os.PathLike[str], kind: str, arrays: dict[str, np.ndarray], meta: dict[str, Any],
-                 overwrite: bool = True) -> None:
+def save_tensors(
+    path: str | os.PathLike[str], kind: str, arrays: dict[str, np.ndarray], meta: dict[str, Any], overwrite: bool = True
+) -> None:
     """Write named arrays and JSON metadata to one safetensors file, atomically.
 
     Parameters
@@ -66,14 +67,20 @@ def save_tensors(path: str | os.PathLike[str], kind: str, arrays: dict[str, np.n
     """
     from safetensors.numpy import serialize
 
-    header = {"format": "lagwise", "kind": kind, "version": str(FORMAT_VERSION),
-              "meta": json.dumps(meta, sort_keys=True, ensure_ascii=True)}
+    header = {
+        "format": "lagwise",
+        "kind": kind,
+        "version": str(FORMAT_VERSION),
+        "meta": json.dumps(meta, sort_keys=True, ensure_ascii=True),
+    }
     payload = serialize({name: np.ascontiguousarray(array) for name, array in sorted(arrays.items())}, metadata=header)
     with atomic_path(path, overwrite) as temporary, open(temporary, "wb") as handle:
         handle.write(payload)
 
 
-def load_tensors(path: str | os.PathLike[str], kind: str | None = None) -> tuple[str, dict[str, np.ndarray], dict[str, Any]]:
+def load_tensors(
+    path: str | os.PathLike[str], kind: str | None = None
+) -> tuple[str, dict[str, np.ndarray], dict[str, Any]]:
     """Read a file written by `save_tensors`; arrays are read-only memory maps. Never unpickles.
 
     Returns
@@ -97,15 +104,28 @@ def load_tensors(path: str | os.PathLike[str], kind: str | None = None) -> tuple
     if header.get("format") != "lagwise":
         raise ValueError(f"{name} is a safetensors file but not one of lagwise's")
     if int(header.get("version", "0")) > FORMAT_VERSION:
-        raise ValueError(f"{name} has format version {header['version']}; this lagwise reads up to {FORMAT_VERSION}: "
-                         "upgrade lagwise")
+        raise ValueError(
+            f"{name} has format version {header['version']}; this lagwise reads up to {FORMAT_VERSION}: upgrade lagwise"
+        )
     if kind is not None and header["kind"] != kind:
         raise ValueError(f"{name} holds {header['kind']}; expected {kind}")
     return header["kind"], arrays, json.loads(header["meta"])
 
 
-_DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1",
-           "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "u1", "BOOL": "?"}
+_DTYPES = {
+    "F64": "<f8",
+    "F32": "<f4",
+    "F16": "<f2",
+    "I64": "<i8",
+    "I32": "<i4",
+    "I16": "<i2",
+    "I8": "i1",
+    "U64": "<u8",
+    "U32": "<u4",
+    "U16": "<u2",
+    "U8": "u1",
+    "BOOL": "?",
+}
 
 
 def _map_safetensors(name: str) -> tuple[dict[str, str], dict[str, np.ndarray]]:

@@ -40,8 +40,14 @@ class Progress:
             from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
             from rich.progress import Progress as Bar
 
-            self._bar = Bar(TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[text]}"),
-                            TimeRemainingColumn(), console=Console(stderr=True), transient=True)
+            self._bar = Bar(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                TextColumn("{task.fields[text]}"),
+                TimeRemainingColumn(),
+                console=Console(stderr=True),
+                transient=True,
+            )
             self._bar.start()
             self._task = self._bar.add_task(self.description, total=self.total, text="")
         return self
@@ -69,8 +75,9 @@ class Progress:
         left = (now - self._started) * max(self.total - self._done, 0) / self._done
         return f", {left:.0f} s left"
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None,
-                 traceback: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         if self._bar is not None:
             self._bar.stop()
         if self.enabled and kind is None:

@@ -18,10 +18,12 @@ class NotFittedError(ValueError, AttributeError):
 def check_int(name: str, value: Any, minimum: int | None = None, maximum: int | None = None) -> int:
     """Return `value` as an int within [minimum, maximum], or raise ValueError naming it."""
     bounds = " and ".join(
-        part for part in (
+        part
+        for part in (
             f"at least {minimum}" if minimum is not None else "",
             f"at most {maximum}" if maximum is not None else "",
-        ) if part
+        )
+        if part
     )
     expected = f"an integer {bounds}".strip()
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral):
@@ -31,17 +33,24 @@ def check_int(name: str, value: Any, minimum: int | None = None, maximum: int | 
     return int(value)
 
 
-def check_real(name: str, value: Any, minimum: float | None = None, maximum: float | None = None,
-               above: float | None = None) -> float:
+def check_real(
+    name: str, value: Any, minimum: float | None = None, maximum: float | None = None, above: float | None = None
+) -> float:
     """Return `value` as a finite float within the bounds, or raise ValueError naming it."""
-    bounds = [f"at least {minimum}" if minimum is not None else "", f"above {above}" if above is not None else "",
-              f"at most {maximum}" if maximum is not None else ""]
+    bounds = [
+        f"at least {minimum}" if minimum is not None else "",
+        f"above {above}" if above is not None else "",
+        f"at most {maximum}" if maximum is not None else "",
+    ]
     expected = "a finite number " + " and ".join(part for part in bounds if part)
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real) or not math.isfinite(value):
         raise ValueError(f"{name} is {value!r}; expected {expected.strip()}")
     number = float(value)
-    if (minimum is not None and number < minimum) or (maximum is not None and number > maximum) or (
-            above is not None and number <= above):
+    if (
+        (minimum is not None and number < minimum)
+        or (maximum is not None and number > maximum)
+        or (above is not None and number <= above)
+    ):
         raise ValueError(f"{name} is {value!r}; expected {expected.strip()}")
     return number
 
@@ -78,7 +87,8 @@ def check_random_state(random_state: Any) -> np.random.Generator:
     if isinstance(random_state, numbers.Integral) and not isinstance(random_state, bool) and random_state >= 0:
         return np.random.default_rng(int(random_state))
     raise ValueError(
-        f"random_state is {random_state!r}; expected a non-negative integer, a numpy Generator or RandomState, or None")
+        f"random_state is {random_state!r}; expected a non-negative integer, a numpy Generator or RandomState, or None"
+    )
 
 
 def check_fitted(estimator: Any, attribute: str) -> None:

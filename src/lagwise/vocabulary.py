@@ -119,8 +119,14 @@ class Vocabulary(Sequence[str]):
         """Fold one token as the text was folded (case and digits)."""
         return fold_token(token, self.normalization)
 
-    def encode(self, source: Any = None, *, lines: Iterable[Any] | None = None, errors: str = "strict",
-               n_threads: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+    def encode(
+        self,
+        source: Any = None,
+        *,
+        lines: Iterable[Any] | None = None,
+        errors: str = "strict",
+        n_threads: int | None = None,
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Turn text into ids under this vocabulary's normalisation.
 
         Parameters
@@ -157,8 +163,10 @@ class Vocabulary(Sequence[str]):
 
     def to_tensors(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Arrays and metadata that hold this vocabulary inside a safetensors file."""
-        return ({"vocabulary": np.frombuffer(self.dumps(), dtype=np.uint8)},
-                {"normalization": self.normalization.to_dict(), "n_words": len(self)})
+        return (
+            {"vocabulary": np.frombuffer(self.dumps(), dtype=np.uint8)},
+            {"normalization": self.normalization.to_dict(), "n_words": len(self)},
+        )
 
     @classmethod
     def from_tensors(cls, arrays: dict[str, np.ndarray], meta: dict[str, Any]) -> Vocabulary:
@@ -193,11 +201,15 @@ def _escape(word: str) -> bytes:
         raw.decode("utf-8")
     except UnicodeDecodeError:  # bytes that are not UTF-8 are written as \xNN, so that the file itself is UTF-8
         return b"".join(
-            b"\\x%02x" % ord(c.encode("utf-8", "surrogateescape")) if "\udc80" <= c <= "\udcff" else _escape(c) for c in word)
+            b"\\x%02x" % ord(c.encode("utf-8", "surrogateescape")) if "\udc80" <= c <= "\udcff" else _escape(c)
+            for c in word
+        )
     return raw.replace(b"\\", b"\\\\").replace(b"\n", b"\\n").replace(b"\r", b"\\r")
 
 
 def _unescape(line: bytes) -> str:
     if b"\\" in line:
-        line = _ESCAPE.sub(lambda m: {b"\\": b"\\", b"n": b"\n", b"r": b"\r"}.get(m[1]) or bytes([int(m[1][1:], 16)]), line)
+        line = _ESCAPE.sub(
+            lambda m: {b"\\": b"\\", b"n": b"\n", b"r": b"\r"}.get(m[1]) or bytes([int(m[1][1:], 16)]), line
+        )
     return line.decode("utf-8", "surrogateescape")

@@ -7,9 +7,14 @@ from typing import Annotated, Any
 
 import typer
 
-app = typer.Typer(name="lagwise", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
-                  context_settings={"help_option_names": ["-h", "--help"]},
-                  help="Count text once; fit word vectors, linear dynamical systems and hidden Markov models.")
+app = typer.Typer(
+    name="lagwise",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Count text once; fit word vectors, linear dynamical systems and hidden Markov models.",
+)
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but results and errors.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")]
@@ -30,6 +35,24 @@ def say(text: str, quiet: bool = False) -> None:
     """Print a line for people on standard error."""
     if not quiet:
         print(text, file=sys.stderr)
+
+
+def table(facts: dict[str, Any]) -> None:
+    """Print facts as two columns on standard output."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table(show_header=False, box=None, pad_edge=False)
+    grid.add_column(style="bold", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, value in facts.items():
+        if isinstance(value, dict):
+            value = ", ".join(f"{key} {inner}" for key, inner in value.items())
+        elif isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 10000:
+            value = f"{value:,}"
+        grid.add_row(str(name), Text(str(value)))
+    Console().print(grid)
 
 
 def run(arguments: list[str] | None = None) -> int:
@@ -63,5 +86,5 @@ def register() -> None:
     """Import the modules that define commands, in the order in which the help lists them."""
     import importlib
 
-    for name in ("counts", "vectors", "demo"):
+    for name in ("counts",):
         importlib.import_module(f".{name}", __package__)

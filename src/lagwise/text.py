@@ -1,0 +1,256 @@
+"""Text in every form to streams of ids: the one entry for counting, encoding and inference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ._progress import Progress
+from ._threads import resolve_threads
+from .scanning import Place, Scanned, fold_types, scan_blocks, scan_token_lists
+from .sources import Block, lines_blocks, list_sources, read_blocks, total_bytes
+from .spool import Stream
+from .vocabulary import Normalization, Vocabulary
+
+ERRORS = ("strict", "replace", "surrogateescape")
+
+
+def _check_line(number: int, line: Any, wanted: type | tuple[type, ...]) -> Any:
+    if not isinstance(line, wanted):
+        hint = " (decode it first)" if isinstance(line, bytes) else ""
+        raise TypeError(
+            f"row {number} of lines= is {line!r} ({type(line).__name__}); expected a str or a list of "
+            f"tokens in every row{hint}"
+        )
+    return line
+
+
+def _text_lines(blocks: Iterable[Block], errors: str) -> Iterator[str]:
+    """Decoded lines of blocks, for tokenizers that are Python functions; the end of a file ends a line."""
+    place = Place()
+    carry = b""
+    for block in blocks:
+        raw = block.data[: block.size].tobytes()
+        *whole, rest = (carry + raw).split(b"\n")
+        for line in whole if not (block.last and rest) else [*whole, rest]:
+            try:
+                yield line.decode("utf-8", errors)
+            except UnicodeDecodeError as error:
+                number = place.lines + 1
+                raise UnicodeError(
+                    f"{block.name}, line {number}, byte {error.start}: 0x{line[error.start]:02x} is not "
+                    'valid UTF-8; convert the file, or pass errors="replace" or '
+                    'errors="surrogateescape"'
+                ) from None
+            place.lines += 1
+        carry = b"" if block.last else rest
+        if block.last:
+            place.lines = 0
+
+
+def as_function(tokenizer: Any) -> Callable[[str], Iterable[str]] | None:
+    """A tokenizer given as an object, as a function from a line to tokens; None for a named one."""
+    if isinstance(tokenizer, str):
+        return None
+    if hasattr(tokenizer, "encode") and hasattr(tokenizer, "get_vocab"):
+        return lambda line: tokenizer.encode(line).tokens
+    if callable(tokenizer):
+        return tokenizer
+    raise ValueError(
+        f"tokenizer is {tokenizer!r}; expected 'whitespace', 'words', a function from str to a list of str, "
+        "or a tokenizers.Tokenizer"
+    )
+
+
+def scan_text(
+    source: Any,
+    lines: Any,
+    normalization: Normalization,
+    *,
+    function: Callable[[str], Iterable[str]] | None,
+    errors: str,
+    max_token_bytes: int | None,
+    n_threads: int | None,
+    progress: bool | None,
+    folder: Path | None = None,
+) -> Scanned:
+    """Scan text from files or from memory; the one entry for counting, encoding and inference."""
+    threads = resolve_threads(n_threads)
+    if (source is None) == (lines is None):
+        raise TypeError(
+            "give either a source (files) or lines= (text in memory), not both"
+            if source is not None
+            else "no text given: pass a path, or text in memory through lines="
+        )
+    if lines is not None:
+        return _scan_lines(lines, normalization, function, errors, max_token_bytes, threads, progress, folder)
+    if (
+        not isinstance(source, (str, bytes))
+        and not hasattr(source, "__fspath__")
+        and not hasattr(source, "read")
+        and not isinstance(source, (list, tuple))
+    ):
+        raise TypeError(
+            f"source is a {type(source).__name__}; expected a path, a list of paths or an open binary file; "
+            "pass text in memory, also a generator of lines, through lines="
+        )
+    sources = list_sources(source)
+    blocks = read_blocks(sources)
+    with Progress(progress, "reading text", total_bytes(sources), "B") as bar:
+        report = lambda size, tokens: bar.update(size, f"{tokens / 1e6:.1f}M tokens")  # noqa: E731
+        if function is not None:
+            result = scan_token_lists(
+                (function(line) for line in _text_lines(blocks, errors)), normalization, max_token_bytes, folder
+            )
+        else:
+            result = scan_blocks(blocks, normalization, errors, max_token_bytes, threads, report, folder)
+    if function is None:
+        fold_types(result, normalization)
+    return result
+
+
+def _scan_lines(
+    lines: Any,
+    normalization: Normalization,
+    function: Callable[[str], Iterable[str]] | None,
+    errors: str,
+    max_token_bytes: int | None,
+    threads: int,
+    progress: bool | None,
+    folder: Path | None,
+) -> Scanned:
+    if isinstance(lines, (str, bytes)):
+        raise TypeError(
+            f"lines= is one {type(lines).__name__}; expected an iterable of lines: lines=[text] for one line, "
+            "lines=text.splitlines() for several, or a path as the first argument for a file"
+        )
+    if not hasattr(lines, "__iter__"):
+        raise TypeError(f"lines= is a {type(lines).__name__}; expected an iterable of str or of token lists")
+    if hasattr(lines, "to_pylist"):
+        lines = lines.to_pylist()
+    iterator = iter(lines)
+    nothing = object()
+    first = next(iterator, nothing)
+    if first is nothing:
+        raise ValueError("no tokens: lines= is empty (a generator can be read only once)")
+    numbered = enumerate(chain([first], iterator))
+    with Progress(progress, "reading lines", None, "tokens") as bar:
+        if isinstance(first, str) and function is None:
+            texts = (_check_line(number, line, str) for number, line in numbered)
+            result = scan_blocks(
+                lines_blocks(texts),
+                normalization,
+                errors,
+                max_token_bytes,
+                threads,
+                lambda size, tokens: bar.update(tokens),
+                folder,
+            )
+            fold_types(result, normalization)
+            return result
+        if isinstance(first, str):
+            parts = (
+                function(part)
+                for number, line in numbered  # type: ignore[misc]
+                for part in _split_lines(_check_line(number, line, str))
+            )
+            return scan_token_lists(parts, normalization, max_token_bytes, folder)
+        if isinstance(first, np.ndarray):
+            numbered = enumerate(line.tolist() if isinstance(line, np.ndarray) else line for _, line in numbered)
+        return scan_token_lists(
+            (_check_line(number, line, (list, tuple)) for number, line in numbered),
+            normalization,
+            max_token_bytes,
+            folder,
+        )
+
+
+def _split_lines(line: str) -> list[str]:
+    return (line[:-1] if line.endswith("\n") else line).split("\n")
+
+
+def renumber(
+    scanned: Scanned,
+    ids_of_types: np.ndarray,
+    rejected: int,
+    boundary: str,
+    thresholds: np.ndarray | None = None,
+    seed: int = 0,
+    path: Path | None = None,
+    last: bool = True,
+) -> tuple[Stream, np.ndarray]:
+    """Turn provisional ids into one stream (see `ext/ids.pyx`), in a file where a path is given.
+
+    Returns
+    -------
+    stream : Stream
+        Word ids, the gap, and -1 behind each sequence.
+    state : ndarray of int64
+        Counters, as `ids_remap` documents.
+    """
+    from ._kernels import ids as kernel
+
+    kind = {"line": kernel.BY_LINE, "none": kernel.BY_FILE, "blank": kernel.BY_BLANK}[boundary]
+    state = np.zeros(kernel.STATE_SIZE, dtype=np.int64)
+    maps = [np.ascontiguousarray(ids_of_types[one]) for one in scanned.maps]
+    empty = np.empty(0, dtype=np.uint64)
+    limits = [empty if thresholds is None else np.ascontiguousarray(thresholds[one]) for one in scanned.maps]
+    stream = Stream(scanned.pieces.length, path)
+    for raw, table in scanned.pieces.drain() if last else scanned.pieces:
+        out = stream.room(len(raw))
+        written = kernel.ids_remap(raw, maps[table], rejected, kind, limits[table], seed, out, state)
+        stream.append(out[:written])
+    return stream, state
+
+
+def encode(
+    vocabulary: Vocabulary,
+    source: Any = None,
+    *,
+    lines: Any = None,
+    errors: str = "strict",
+    n_threads: int | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """See `Vocabulary.encode`."""
+    from ._kernels.tokens import LINE_END, REJECTED
+
+    normalization = vocabulary.normalization
+    if normalization.tokenizer == "custom":
+        if lines is None or isinstance(next(iter(lines), ()), str):
+            raise ValueError("this vocabulary was made with a tokenizer of your own; pass token lists through lines=")
+    scanned = scan_text(
+        source,
+        lines,
+        normalization,
+        function=None,
+        errors=errors,
+        max_token_bytes=None,
+        n_threads=n_threads,
+        progress=False,
+    )
+    words = (scanned.table.word(number).decode("utf-8", "surrogateescape") for number in range(len(scanned.table)))
+    ids_of_types = vocabulary.lookup(words)
+    flat: list[np.ndarray] = []
+    ends: list[np.ndarray] = []
+    total = 0
+    for raw, table in scanned.pieces:
+        is_word = (raw >= 0) | (raw == REJECTED)
+        mapped = np.full(len(raw), vocabulary.unknown_id, dtype=np.int32)
+        known = raw >= 0
+        mapped[known] = ids_of_types[scanned.maps[table][raw[known]]]
+        before = np.cumsum(is_word)
+        ends.append(total + before[raw == LINE_END])
+        flat.append(mapped[is_word])
+        total += int(before[-1])
+        if raw[-1] < REJECTED and total > _last(ends):  # the last line of a file may lack its newline
+            ends.append(np.array([total]))
+    ids = np.concatenate([np.empty(0, np.int32), *flat])
+    return ids, np.concatenate([np.zeros(1, np.int64), *ends]).astype(np.int64)
+
+
+def _last(parts: list[np.ndarray]) -> int:
+    return next((int(part[-1]) for part in reversed(parts) if len(part)), 0)
