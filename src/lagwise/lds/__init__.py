@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from .model import LDS
 from .series import LagCovariances
 from .statistics import TextCovariances
 
-__all__ = ["LagCovariances", "TextCovariances"]
+__all__ = ["LDS", "LagCovariances", "TextCovariances"]

@@ -11,7 +11,33 @@ from ._tall import Tall
 from .statistics import Covariances
 
 
-class LagCovariances(Covariances):
+class SeriesSpace(Covariances):
+    """Whitened coordinates of numeric series.
+
+    Parameters
+    ----------
+    mean : ndarray of float64, shape (p,)
+    factor : ndarray of float64, shape (p, p)
+        Lower Cholesky factor of Psi_0.
+    """
+
+    def __init__(self, mean: np.ndarray, factor: np.ndarray):
+        self.mean, self.factor = np.asarray(mean, dtype=np.float64), np.asarray(factor, dtype=np.float64)
+        self.n_features = self.n_dimensions = len(self.mean)
+        self.n_samples, self.max_lag = 0, 0
+        self.variances = np.ones(self.n_features)
+        self.dtype, self.tall = np.dtype(np.float64), Tall(1)
+
+    def whiten(self, y: np.ndarray) -> np.ndarray:
+        """Whitened rows of a series (T, p)."""
+        return np.linalg.solve(self.factor, (y - self.mean).T).T
+
+    def log_volume(self, dimensions: int) -> float:
+        """What a log density loses when it is given in the series' own coordinates."""
+        return float(np.sum(np.log(np.diag(self.factor))))
+
+
+class LagCovariances(SeriesSpace):
     """Lagged covariances of real vectors, a second input of `LDS.fit` beside a count store.
 
     Parameters
@@ -35,17 +61,13 @@ class LagCovariances(Covariances):
             raise ValueError(f"covariances have shape {psi.shape}; expected (K + 1, p, p) with K at least 1")
         if not np.isfinite(psi).all():
             raise ValueError("covariances hold NaN or infinite values")
-        self.raw = psi
-        self.n_features = self.n_dimensions = psi.shape[1]
-        self.max_lag, self.n_samples = len(psi) - 1, int(n_samples)
-        self.mean = np.zeros(psi.shape[1]) if mean is None else np.array(mean, dtype=np.float64)
-        if self.mean.shape != (psi.shape[1],):
-            raise ValueError(f"the mean has shape {self.mean.shape}; expected ({psi.shape[1]},)")
-        self.factor = covariance_factor(psi[0])
+        center = np.zeros(psi.shape[1]) if mean is None else np.array(mean, dtype=np.float64)
+        if center.shape != (psi.shape[1],):
+            raise ValueError(f"the mean has shape {center.shape}; expected ({psi.shape[1]},)")
+        super().__init__(center, covariance_factor(psi[0]))
+        self.raw, self.max_lag, self.n_samples = psi, len(psi) - 1, int(n_samples)
         half = np.linalg.solve(self.factor, psi)
         self.whitened = np.ascontiguousarray(np.linalg.solve(self.factor, half.transpose(0, 2, 1)).transpose(0, 2, 1))
-        self.variances = np.ones(self.n_features)
-        self.dtype, self.tall = np.dtype(np.float64), Tall(1)
 
     @classmethod
     def from_series(cls, y: Any, max_lag: int, offsets: Any = None, circular: bool = False) -> LagCovariances:

@@ -94,7 +94,48 @@ def smoothed_frequencies(unigrams: np.ndarray, pseudocount: float) -> tuple[np.n
     return mu_0, (1 - weight) * mu_0 + weight / V, weight
 
 
-class TextCovariances(Covariances):
+class WordSpace(Covariances):
+    """Whitened coordinates of word indicators: what inference needs of the text that was learned from.
+
+    Parameters
+    ----------
+    mu, mu_0 : ndarray of float64, shape (V,)
+        Smoothed and plain word frequencies.
+    dtype : dtype
+    n_threads : int or None
+    """
+
+    def __init__(self, mu: np.ndarray, mu_0: np.ndarray, dtype: Any, n_threads: int | None = None):
+        self.mu, self.mu_0 = np.asarray(mu, dtype=np.float64), np.asarray(mu_0, dtype=np.float64)
+        self.n_features, self.n_dimensions, self.n_samples, self.max_lag = len(mu), len(mu) - 1, 0, 0
+        self.dtype = np.dtype(dtype)
+        self.n_threads = resolve_threads(n_threads)
+        self.tall = Tall(self.n_threads)
+        self.s, self.q = self.mu ** -0.5, np.sqrt(self.mu)
+        self.variances = 1 - self.mu
+
+    def word_rows(self, N: np.ndarray, smoothed: bool = False) -> np.ndarray:
+        """N'w of each word, (V, h) float64: s_i N_i less the mean, under mu_0 (filter) or mu (score)."""
+        center = self.q if smoothed else self.s * self.mu_0
+        return self.s[:, None] * N - self.tall.gram(center[:, None].astype(N.dtype), N)
+
+    def own_terms(self, noise: str, scale: np.ndarray | None) -> np.ndarray:
+        """w'B^+w of each word, (V,), centred by mu, for the base B of the noise."""
+        mu = self.mu
+        if noise == "bohning":
+            return 2 * (1 - 2 * mu + np.sum(mu * mu))
+        if noise == "diagonal":
+            delta = np.asarray(scale)
+            return (1 / mu - 2) / delta + np.sum(mu / delta)
+        return (1 / mu - 1) / (float(np.asarray(scale)) if noise == "spherical" else 1.0)
+
+    def log_volume(self, dimensions: int) -> float:
+        """What a log density loses when it is given in raw word space."""
+        lost = 0.5 * float(np.sum(np.log(self.mu)))
+        return lost + 0.5 * np.log(self.n_features) if dimensions == self.n_dimensions else lost
+
+
+class TextCovariances(WordSpace):
     """Whitened, smoothed lagged covariances of a text from its count store.
 
     Parameters
@@ -122,18 +163,11 @@ class TextCovariances(Covariances):
     def __init__(self, counts: Any, max_lag: int, pseudocount: float = 10.0, dtype: Any = "float32",
                  n_threads: int | None = None):
         check_counts(counts, max_lag, pseudocount)
-        self.max_lag, self.dtype = max_lag, np.dtype(dtype)
-        self.n_features = len(counts.vocabulary)
-        self.n_dimensions = self.n_features - 1
-        self.n_threads = resolve_threads(n_threads)
-        self.tall = Tall(self.n_threads)
         unigrams = np.asarray(counts.unigrams, dtype=np.float64)
         total = float(unigrams.sum())
-        self.n_samples = int(total)
-        self.mu_0, self.mu, self.weight = smoothed_frequencies(unigrams, pseudocount)
-        self.s = self.mu ** -0.5
-        self.q = np.sqrt(self.mu)
-        self.variances = 1 - self.mu
+        mu_0, mu, self.weight = smoothed_frequencies(unigrams, pseudocount)
+        super().__init__(mu, mu_0, dtype, n_threads)
+        self.max_lag, self.n_samples = max_lag, int(total)
         self._operators = [self._operator(counts.lag(k, raw=True), k, counts, total) for k in range(1, max_lag + 1)]
 
     def _operator(self, pairs: Any, k: int, counts: Any, total: float) -> Any:

@@ -19,6 +19,39 @@ POWER_ITERATIONS = 8
 RELATIVE_RANK = 1e-3
 
 
+class Rescaled:
+    """The covariances of raw, unwhitened indicators: diag(sqrt(mu)) Psi_k diag(sqrt(mu))."""
+
+    def __init__(self, covariances: Any):
+        self.whitened = covariances
+        self.tall, self.dtype = covariances.tall, covariances.dtype
+        self.n_features, self.n_dimensions = covariances.n_features, covariances.n_dimensions
+        self.noise_floor = covariances.noise_floor
+        self.text = covariances.q is not None
+        self.factor = covariances.q[:, None].astype(self.dtype) if self.text else covariances.factor
+
+    def _scale(self, X: np.ndarray, transpose: bool = False) -> np.ndarray:
+        flat = X.reshape(self.n_features, -1)
+        scaled = self.factor * flat if self.text else (self.factor.T if transpose else self.factor) @ flat
+        return scaled.reshape(X.shape)
+
+    def clean(self, X: np.ndarray) -> None:
+        """Take the mean direction out of raw panels: a sum of zero."""
+        if self.text:
+            X -= X.mean(axis=0, dtype=np.float64).astype(X.dtype)
+
+    def add_hankel(self, r: int, X: np.ndarray, out: np.ndarray, transpose: bool = False) -> None:
+        """As `Covariances.add_hankel`."""
+        self.whitened.add_hankel(r, self._scale(X, True), out, transpose)
+        out[...] = self._scale(out)
+
+    def restore(self, X: np.ndarray) -> np.ndarray:
+        """Whitened coordinates of raw V x h arrays."""
+        X = X / self.factor if self.text else np.linalg.solve(self.factor, X)
+        self.whitened.clean(X)
+        return X
+
+
 class Subspace(NamedTuple):
     """Attributes: A (h, h); C (V, h); Gx (V, h), the transpose of G_x; values, the Hankel singular values found."""
 
