@@ -1,0 +1,119 @@
+"""Products and QR of tall dense blocks, cut into fixed row panels so that the result never depends on threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from .._threads import resolve_threads, single_threaded_blas
+
+PANEL_ROWS = 2048
+
+
+class Panels:
+    """Tall dense algebra over panels of `PANEL_ROWS` rows, shared among threads.
+
+    Use it as a context: inside, BLAS is held at one thread. Each panel is computed by one thread, sums over panels
+    run in float64 in the order of the panels, so results are bitwise equal for any number of threads.
+
+    Parameters
+    ----------
+    n_rows : int
+        Rows of every tall block.
+    n_threads : int or None
+    """
+
+    def __init__(self, n_rows: int, n_threads: int | None = None):
+        self.n_rows = n_rows
+        self.n_threads = resolve_threads(n_threads)
+        self.slices = [slice(first, min(first + PANEL_ROWS, n_rows)) for first in range(0, n_rows, PANEL_ROWS)]
+        self._stack: ExitStack | None = None
+        self._pool: Any = None
+
+    def __enter__(self) -> Panels:
+        self._stack = ExitStack()
+        self._stack.enter_context(single_threaded_blas())
+        if self.n_threads > 1 and len(self.slices) > 1:
+            from concurrent.futures import ThreadPoolExecutor
+
+            self._pool = self._stack.enter_context(ThreadPoolExecutor(self.n_threads, "lagwise-panels"))
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None,
+                 traceback: TracebackType | None) -> None:
+        assert self._stack is not None
+        self._pool = None
+        self._stack.close()
+
+    def _map(self, work: Callable[[slice], Any]) -> list[Any]:
+        if self._pool is None:
+            return [work(rows) for rows in self.slices]
+        return list(self._pool.map(work, self.slices))
+
+    def inner(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
+        """A'B, float64 of shape (p, q), for A (n, p) and B (n, q)."""
+        total = np.zeros((A.shape[1], B.shape[1]))
+        for part in self._map(lambda rows: A[rows].T @ B[rows]):
+            total += part
+        return total
+
+    def subtract(self, X: np.ndarray, Q: np.ndarray, C: np.ndarray) -> None:
+        """X -= Q C in place, for X (n, b), Q (n, m), C (m, b)."""
+        C = np.ascontiguousarray(C, dtype=X.dtype)
+
+        def work(rows: slice) -> None:
+            X[rows] -= Q[rows] @ C
+
+        self._map(work)
+
+    def multiply(self, Q: np.ndarray, C: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+        """Q C of shape (n, b); `out` may be the first columns of Q itself."""
+        C = np.ascontiguousarray(C, dtype=Q.dtype)
+        if out is None:
+            out = np.empty((Q.shape[0], C.shape[1]), dtype=Q.dtype)
+
+        def work(rows: slice) -> None:
+            out[rows] = Q[rows] @ C
+
+        self._map(work)
+        return out
+
+    def norms(self, X: np.ndarray) -> np.ndarray:
+        """Euclidean norms of the columns, float64."""
+        total = np.zeros(X.shape[1])
+        for part in self._map(lambda rows: np.einsum("ij,ij->j", X[rows], X[rows], dtype=np.float64)):
+            total += part
+        return np.sqrt(total)
+
+    def qr(self, X: np.ndarray) -> np.ndarray:
+        """Replace X (n, b) by orthonormal columns of the same span and return R (b, b), float64, so that X_old = Q R.
+
+        Householder QR of each panel in float64, then of the stacked triangles: as stable as QR of the whole. Columns
+        that depend on earlier ones come out as arbitrary directions with a (nearly) zero on R's diagonal.
+        """
+        n, b = X.shape
+        if n < b:
+            raise ValueError(f"cannot orthonormalise {b} columns of {n} rows")
+        factors = self._map(lambda rows: np.linalg.qr(X[rows].astype(np.float64)))
+        top, R = np.linalg.qr(np.concatenate([triangle for _, triangle in factors]))
+        starts = np.cumsum([0, *(triangle.shape[0] for _, triangle in factors)])
+        by_start = {rows.start: number for number, rows in enumerate(self.slices)}
+
+        def work(rows: slice) -> None:
+            number = by_start[rows.start]
+            X[rows] = factors[number][0] @ top[starts[number]:starts[number + 1]]
+
+        self._map(work)
+        return R
+
+
+def fix_signs(vectors: np.ndarray) -> np.ndarray:
+    """Signs, float64, that make the entry of largest modulus of each column positive; ties go to the first."""
+    if vectors.shape[0] == 0:
+        return np.ones(vectors.shape[1])
+    largest = np.argmax(np.abs(vectors), axis=0)
+    return np.where(vectors[largest, np.arange(vectors.shape[1])] < 0, -1.0, 1.0)
