@@ -65,7 +65,7 @@ def save_tensors(
     meta : dict
         JSON values; all that is needed beside the arrays to rebuild the object.
     """
-    from safetensors.numpy import serialize
+    from safetensors.numpy import save
 
     header = {
         "format": "lagwise",
@@ -73,7 +73,7 @@ def save_tensors(
         "version": str(FORMAT_VERSION),
         "meta": json.dumps(meta, sort_keys=True, ensure_ascii=True),
     }
-    payload = serialize({name: np.ascontiguousarray(array) for name, array in sorted(arrays.items())}, metadata=header)
+    payload = save({name: np.ascontiguousarray(array) for name, array in sorted(arrays.items())}, metadata=header)
     with atomic_path(path, overwrite) as temporary, open(temporary, "wb") as handle:
         handle.write(payload)
 

@@ -180,7 +180,7 @@ def test_em_reaches_the_likelihood_of_the_true_parameters(gaussian):
     found = subspace.identify(cov, 4, 4, np.random.default_rng(0))
     par, _, _ = starts.choose_start(found, cov, 15)
     history = []
-    for _ in range(60):
+    for _ in range(200):
         got = asos.expectations(par, cov, 15)
         history.append(got.log_likelihood)
         par, _ = asos.maximise(got, par, cov)

@@ -145,7 +145,10 @@ def _pack(prefix: str, parameters: Parameters) -> dict[str, np.ndarray]:
 
 
 def _unpack(prefix: str, arrays: dict[str, np.ndarray], noise: str) -> Parameters:
-    return Parameters(**{name: np.array(arrays[prefix + name]) for name in _FIELDS if prefix + name in arrays}, noise=noise)
+    fields = {name: np.array(arrays[prefix + name]) for name in _FIELDS if prefix + name in arrays}
+    if noise == "spherical":
+        fields["scale"] = fields["scale"].reshape(())
+    return Parameters(**fields, noise=noise)
 
 
 def save_checkpoint(path: str | os.PathLike[str], learning: Learning, fingerprint: dict[str, Any]) -> None:

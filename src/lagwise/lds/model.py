@@ -525,6 +525,8 @@ class LDS(Estimator):
         small = {name: np.array(arrays[name]) for name in ("A", "Q", "M", "S_xx", "history", "hankel_values",
                                                              "callback_values")}
         scale = np.array(arrays["scale"]) if "scale" in arrays else None
+        if meta["noise"] == "spherical":
+            scale = np.asarray(scale).reshape(())
         C = np.asarray(arrays["C"])
         parameters = Parameters(small["A"], C, small["Q"], small["M"], meta["noise"], scale)
         if "mean" in arrays:

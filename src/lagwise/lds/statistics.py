@@ -170,10 +170,12 @@ class TextCovariances(WordSpace):
         self.max_lag, self.n_samples = max_lag, int(total)
         self._operators = [self._operator(counts.lag(k, raw=True), k, counts, total) for k in range(1, max_lag + 1)]
 
-    def _operator(self, pairs: Any, k: int, counts: Any, total: float) -> Any:
-        from .products import SparseMinusLowRank
+    def _operator(self, pairs: Any, k: int, counts: Any, total: float) -> tuple[Any, Any]:
+        """Psi_k and its transpose, each with the sparse part in the order of its own rows."""
+        from ..operators import SparseMinusLowRank
 
-        later = np.asarray(pairs.sum(axis=0, dtype=np.float64)).ravel()
+        turned = pairs.T.tocsr()  # rows are the later words from here on
+        later = np.asarray(turned.sum(axis=1, dtype=np.float64)).ravel()
         earlier = np.asarray(pairs.sum(axis=1, dtype=np.float64)).ravel()
         n_pairs = float(later.sum())
         if n_pairs == 0:
@@ -183,13 +185,51 @@ class TextCovariances(WordSpace):
         mean = self.s * self.mu_0
         U = factor * np.column_stack([self.s * later, n_pairs * mean])
         Z = np.column_stack([mean, self.s * earlier / n_pairs - mean])
-        return SparseMinusLowRank(pairs.T, factor, self.s, self.s, U, Z, dtype=self.dtype, n_threads=self.n_threads)
+        shared = {"row_scale": self.s, "col_scale": self.s, "n_threads": self.n_threads, "dtype": self.dtype}
+        return (SparseMinusLowRank(turned, factor, U=U, Z=Z, **shared),
+                SparseMinusLowRank(pairs, factor, U=Z, Z=U, **shared))
 
     def matmat(self, k: int, X: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-        return self._operators[k - 1].matmat(X, out)
+        return self._operators[k - 1][0].matmat(X, out)
 
     def rmatmat(self, k: int, X: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-        return self._operators[k - 1].rmatmat(X, out)
+        return self._operators[k - 1][1].matmat(X, out)
+
+
+    def add_hankel(self, r: int, X: np.ndarray, out: np.ndarray, transpose: bool = False) -> None:
+        from .._kernels import hankel, spmm
+        from ..operators import _cuts, aligned_empty
+        from .subspace import hankel_blocks
+
+        V, _, b = X.shape
+        dtype, threads = X.dtype, self.n_threads
+        width = 64 // dtype.itemsize
+        operators = [pair[transpose] for pair in self._operators[:2 * r - 1]]
+        blocks = [hankel_blocks(r, k)[::-1 if transpose else 1] for k in range(1, 2 * r)]
+        row_scale, scales = [(operator.scale * self.s).astype(dtype) for operator in operators], np.repeat(self.s, r)
+        tile, sums = aligned_empty((1, V * r, width), dtype), aligned_empty((1, V * r, width), dtype)
+        column_scale = scales.astype(dtype)
+        flat, flat_out = X.reshape(V * r, b), out.reshape(V * r, b)
+        no_scale, no_rank = np.empty(0, dtype), (np.empty((V * r, 0), dtype), np.empty((0, width), dtype))
+        for first in range(0, b, width):
+            stop = min(first + width, b)
+            spmm.block_pack(flat[:, first:stop], column_scale, tile, threads)
+            sums[...] = 0
+            for operator, scale, (left, right) in zip(operators, row_scale, blocks):
+                for piece in _cuts(operator.indptr):
+                    hankel.hankel_add(operator.data, operator.indices, operator.indptr, piece, tile.reshape(V, r, width),
+                                      right.start, scale, sums.reshape(V, r, width), left.start, left.stop - left.start,
+                                      threads)
+            spmm.block_unpack(sums, 1.0, no_scale, no_rank[0], no_rank[1][:, :stop - first], flat_out[:, first:stop],
+                              threads)
+        # The low-rank parts of all lags at once: out[:, i] -= sum_k U_k (Z_k' X[:, j]).
+        U = np.hstack([operator.U for operator in operators]).astype(dtype)
+        Z = np.hstack([operator.Z for operator in operators]).astype(dtype)
+        inner = self.tall.gram(Z, X.reshape(V, r * b)).reshape(len(operators), -1, r, b)
+        weights = np.zeros_like(inner)
+        for k, (left, right) in enumerate(blocks):
+            weights[k, :, left] = inner[k, :, right]
+        self.tall.mix(U, -weights.reshape(U.shape[1], r * b), out.reshape(V, r * b), add=True)
 
 
 def check_counts(counts: Any, max_lag: int, pseudocount: float) -> None:
