@@ -1,4 +1,4 @@
-"""scikit-learn's conventions without scikit-learn: parameters are the constructor's arguments, stored untouched."""
+"""What every estimator shares: scikit-learn's parameters protocol, without importing scikit-learn."""
 
 from __future__ import annotations
 
@@ -7,39 +7,42 @@ from typing import Any
 
 
 class Estimator:
-    """Base of the estimators: `get_params`, `set_params`, a readable repr; works with ``sklearn.base.clone``."""
+    """Parameters are the constructor's arguments, stored untouched; learned attributes end in an underscore."""
 
     @classmethod
-    def _parameter_defaults(cls) -> dict[str, Any]:
-        signature = inspect.signature(cls.__init__)
-        return {name: p.default for name, p in signature.parameters.items() if name != "self"}
+    def _parameter_names(cls) -> list[str]:
+        return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The constructor's arguments; with `deep` also those of estimators among them, as ``name__parameter``."""
-        params = {name: getattr(self, name) for name in self._parameter_defaults()}
-        if deep:
-            for name, value in list(params.items()):
-                if hasattr(value, "get_params") and not isinstance(value, type):
-                    params.update({f"{name}__{key}": inner for key, inner in value.get_params().items()})
-        return params
+        """The constructor's arguments by name."""
+        return {name: getattr(self, name) for name in self._parameter_names()}
 
     def set_params(self, **params: Any) -> Any:
-        """Set arguments by name and return self; ValueError for a name the constructor does not have."""
-        names = list(self._parameter_defaults())
+        """Set constructor arguments; an unknown name is a ValueError."""
+        names = self._parameter_names()
         for name, value in params.items():
-            outer, _, inner = name.partition("__")
-            if outer not in names:
-                raise ValueError(f"{type(self).__name__} has no parameter {outer!r}; it has {', '.join(names)}")
-            if inner:
-                getattr(self, outer).set_params(**{inner: value})
-            else:
-                setattr(self, name, value)
+            if name not in names:
+                raise ValueError(f"{type(self).__name__} has no parameter {name!r}; it has {', '.join(names)}")
+            setattr(self, name, value)
         return self
 
     def __repr__(self) -> str:
-        changed = []
-        for name, default in self._parameter_defaults().items():
-            value = getattr(self, name)
-            if value is not default and not (type(value) is type(default) and value == default):
-                changed.append(f"{name}={value!r}")
-        return f"{type(self).__name__}({', '.join(changed)})"
+        defaults = {name: p.default for name, p in inspect.signature(type(self).__init__).parameters.items()}
+        changed = ", ".join(
+            f"{name}={value!r}" for name, value in self.get_params().items() if not _same(value, defaults[name])
+        )
+        return f"{type(self).__name__}({changed})"
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import InputTags, Tags, TargetTags
+
+        return Tags(
+            estimator_type=None, target_tags=TargetTags(required=False), input_tags=InputTags(two_d_array=False)
+        )
+
+
+def _same(value: Any, default: Any) -> bool:
+    try:
+        return bool(value is default or value == default)
+    except (TypeError, ValueError):
+        return False

@@ -58,8 +58,17 @@ class SparseMinusLowRank:
         If shapes do not fit, a value is not finite, or an index lies outside the matrix.
     """
 
-    def __init__(self, matrix: Any, scale: float = 1.0, row_scale: Any = None, col_scale: Any = None, U: Any = None,
-                 Z: Any = None, n_threads: int | None = None, dtype: Any = None):
+    def __init__(
+        self,
+        matrix: Any,
+        scale: float = 1.0,
+        row_scale: Any = None,
+        col_scale: Any = None,
+        U: Any = None,
+        Z: Any = None,
+        n_threads: int | None = None,
+        dtype: Any = None,
+    ):
         self.data, self.indices, self.indptr, self.shape = _csr_parts(matrix)
         n, m = self.shape
         self.scale = check_real("scale", scale)
@@ -107,11 +116,22 @@ class SparseMinusLowRank:
             scratch = scratch if scratch.shape[-1:] == (width,) else aligned_empty((1, self.shape[1], width), dtype)
             spmm.block_pack(X[:, first:stop], col_scale, scratch, self.n_threads)
             zx = aligned_empty((U.shape[1], width), dtype)
-            zx[:, :stop - first] = ZX[:, first:stop]
-            zx[:, stop - first:] = 0
+            zx[:, : stop - first] = ZX[:, first:stop]
+            zx[:, stop - first :] = 0
             for piece in cuts:
-                spmm.csr_matmat(self.data, self.indices, self.indptr, piece, scratch[0], self.scale, row_scale, U, zx,
-                                out[:, first:stop], self.n_threads)
+                spmm.csr_matmat(
+                    self.data,
+                    self.indices,
+                    self.indptr,
+                    piece,
+                    scratch[0],
+                    self.scale,
+                    row_scale,
+                    U,
+                    zx,
+                    out[:, first:stop],
+                    self.n_threads,
+                )
         return out
 
     def rmatmat(self, X: Any, out: np.ndarray | None = None) -> np.ndarray:
@@ -136,10 +156,18 @@ class SparseMinusLowRank:
             spmm.block_pack(X[:, first:stop], row_scale, tiles, self.n_threads)
             sums[:] = 0
             for piece in _cuts(self.indptr):
-                spmm.csr_rmatmat(self.data, self.indices, self.indptr, int(piece[0]), int(piece[-1]), tiles, sums,
-                                 self.n_threads)
-            spmm.block_unpack(sums, self.scale, col_scale, Z, np.ascontiguousarray(UX[:, first:stop], dtype),
-                              out[:, first:stop], self.n_threads)
+                spmm.csr_rmatmat(
+                    self.data, self.indices, self.indptr, int(piece[0]), int(piece[-1]), tiles, sums, self.n_threads
+                )
+            spmm.block_unpack(
+                sums,
+                self.scale,
+                col_scale,
+                Z,
+                np.ascontiguousarray(UX[:, first:stop], dtype),
+                out[:, first:stop],
+                self.n_threads,
+            )
         return out
 
     def matvec(self, x: Any) -> np.ndarray:
@@ -157,8 +185,14 @@ class SparseMinusLowRank:
         """A `scipy.sparse.linalg.LinearOperator` with the same products."""
         from scipy.sparse.linalg import LinearOperator
 
-        return LinearOperator(self.shape, matvec=self.matvec, rmatvec=self.rmatvec, matmat=self.matmat,
-                              rmatmat=self.rmatmat, dtype=self.dtype)
+        return LinearOperator(
+            self.shape,
+            matvec=self.matvec,
+            rmatvec=self.rmatvec,
+            matmat=self.matmat,
+            rmatmat=self.rmatmat,
+            dtype=self.dtype,
+        )
 
     def toarray(self) -> np.ndarray:
         """The dense float64 matrix; for small cases and tests."""
@@ -176,10 +210,15 @@ class SparseMinusLowRank:
             X = X.astype(self.dtype)
         if out is None:
             out = np.empty((n_out, X.shape[1]), X.dtype)
-        elif out.shape != (n_out, X.shape[1]) or out.dtype != X.dtype or (
-                out.size and out.shape[1] > 1 and out.strides[1] != out.itemsize):
-            raise ValueError(f"out is {out.dtype} {out.shape} with strides {out.strides}; expected {X.dtype} "
-                             f"({n_out}, {X.shape[1]}) with adjacent columns")
+        elif (
+            out.shape != (n_out, X.shape[1])
+            or out.dtype != X.dtype
+            or (out.size and out.shape[1] > 1 and out.strides[1] != out.itemsize)
+        ):
+            raise ValueError(
+                f"out is {out.dtype} {out.shape} with strides {out.strides}; expected {X.dtype} "
+                f"({n_out}, {X.shape[1]}) with adjacent columns"
+            )
         return X, out
 
     def _as(self, name: str, dtype: np.dtype) -> np.ndarray:
@@ -211,7 +250,7 @@ def aligned_empty(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
     size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
     raw = np.empty(size + 64, dtype=np.uint8)
     start = -raw.ctypes.data % 64
-    return raw[start:start + size].view(dtype).reshape(shape)
+    return raw[start : start + size].view(dtype).reshape(shape)
 
 
 def _tiles(k: int, dtype: np.dtype) -> list[tuple[int, int]]:
@@ -233,7 +272,7 @@ def _cuts(indptr: np.ndarray) -> list[np.ndarray]:
     load = indptr + np.arange(n + 1)
     edges = np.searchsorted(load, np.linspace(0, load[-1], n_slices * _PARTS + 1).astype(np.int64))
     edges[0], edges[-1] = 0, n
-    return [edges[first:first + _PARTS + 1].astype(np.int64) for first in range(0, n_slices * _PARTS, _PARTS)]
+    return [edges[first : first + _PARTS + 1].astype(np.int64) for first in range(0, n_slices * _PARTS, _PARTS)]
 
 
 def _csr_parts(matrix: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[int, int]]:
@@ -253,8 +292,13 @@ def _csr_parts(matrix: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[i
     if indices.dtype not in (np.int32, np.int64):
         indices = indices.astype(np.int64)
     indptr = np.ascontiguousarray(indptr, dtype=np.int64)
-    if len(indptr) != n + 1 or indptr[0] != 0 or indptr[-1] != len(indices) or len(data) != len(indices) or (
-            np.diff(indptr) < 0).any():
+    if (
+        len(indptr) != n + 1
+        or indptr[0] != 0
+        or indptr[-1] != len(indices)
+        or len(data) != len(indices)
+        or (np.diff(indptr) < 0).any()
+    ):
         raise ValueError(f"indptr does not describe {n} rows over {len(indices)} stored entries")
     if len(indices) and (indices.min() < 0 or indices.max() >= m):
         raise ValueError(f"column indices run from {indices.min()} to {indices.max()}; the matrix has {m} columns")
@@ -282,8 +326,9 @@ def _low_rank(U: Any, Z: Any, n: int, m: int) -> tuple[np.ndarray | None, np.nda
     U, Z = (np.asarray(part, dtype=None if np.asarray(part).dtype == np.float32 else np.float64) for part in (U, Z))
     U, Z = (part.reshape(-1, 1) if part.ndim == 1 else part for part in (U, Z))
     if U.shape[0] != n or Z.shape[0] != m or U.shape[1] != Z.shape[1] or U.shape[1] > _MAX_RANK:
-        raise ValueError(f"U and Z have shapes {U.shape} and {Z.shape}; expected ({n}, q) and ({m}, q), "
-                         f"q at most {_MAX_RANK}")
+        raise ValueError(
+            f"U and Z have shapes {U.shape} and {Z.shape}; expected ({n}, q) and ({m}, q), q at most {_MAX_RANK}"
+        )
     if not (np.isfinite(U).all() and np.isfinite(Z).all()):
         raise ValueError("U or Z holds values that are not finite")
     return U, Z

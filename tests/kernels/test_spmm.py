@@ -130,17 +130,20 @@ def test_scipy_linear_operator_and_vectors():
 
 
 def test_duplicates_add_up():
-    operator = SparseMinusLowRank(Parts(np.array([1., 2, 4]), np.array([1, 1, 0]), np.array([0, 3]), (1, 2)))
+    operator = SparseMinusLowRank(Parts(np.array([1.0, 2, 4]), np.array([1, 1, 0]), np.array([0, 3]), (1, 2)))
     assert operator.toarray().tolist() == [[4, 3]]
 
 
-@pytest.mark.parametrize("change, message", [
-    (dict(row_scale=np.ones(2)), "row_scale has shape"),
-    (dict(col_scale=np.array([1, np.nan, 1])), "not finite"),
-    (dict(U=np.ones((3, 1))), "given together"),
-    (dict(U=np.ones((3, 9)), Z=np.ones((3, 9))), "q at most 8"),
-    (dict(scale=np.inf), "scale is"),
-])
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (dict(row_scale=np.ones(2)), "row_scale has shape"),
+        (dict(col_scale=np.array([1, np.nan, 1])), "not finite"),
+        (dict(U=np.ones((3, 1))), "given together"),
+        (dict(U=np.ones((3, 9)), Z=np.ones((3, 9))), "q at most 8"),
+        (dict(scale=np.inf), "scale is"),
+    ],
+)
 def test_bad_arguments_are_named(change, message):
     with pytest.raises(ValueError, match=message):
         SparseMinusLowRank(sparse.eye_array(3, format="csr"), **change)

@@ -55,11 +55,50 @@ def table(facts: dict[str, Any]) -> None:
     Console().print(grid)
 
 
+def columns(lists: dict[str, list[str]]) -> None:
+    """Print lists side by side under their names."""
+    longest = max(map(len, lists.values()), default=0)
+    grid(list(lists), [[line[i] if i < len(line) else "" for line in lists.values()] for i in range(longest)])
+
+
+def grid(header: list[str], rows: list[list[str]]) -> None:
+    """Print a table on standard output; short rows are filled up."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    drawn = Table(box=None, pad_edge=False)
+    for name in header:
+        drawn.add_column(Text(name, style="bold"), overflow="fold")
+    for row in rows:
+        drawn.add_row(*(Text(cell) for cell in [*row, *[""] * (len(header) - len(row))]))
+    Console().print(drawn)
+
+
+_MANY = ("--similarity",)  # options that take several values at once
+
+
+def _spread(arguments: list[str]) -> list[str]:
+    """Write `--option a b` as `--option a --option b` for options that take several values."""
+    result: list[str] = []
+    option = None
+    for argument in arguments:
+        if argument.startswith("-"):
+            option = argument if argument in _MANY else None
+            if option is None:
+                result.append(argument)
+        elif option is not None:
+            result += [option, argument]
+        else:
+            result.append(argument)
+    return result
+
+
 def run(arguments: list[str] | None = None) -> int:
     """Run the command line and return its exit status: 0 done, 1 an error, 2 wrong usage, 130 interrupted."""
     given = sys.argv[1:] if arguments is None else arguments
     try:
-        result = app(given, standalone_mode=False)
+        result = app(_spread(given), standalone_mode=False)
         return result if isinstance(result, int) else 0
     except KeyboardInterrupt:
         print("lagwise: interrupted", file=sys.stderr)
@@ -86,5 +125,5 @@ def register() -> None:
     """Import the modules that define commands, in the order in which the help lists them."""
     import importlib
 
-    for name in ("counts",):
+    for name in ("counts", "vectors", "demo"):
         importlib.import_module(f".{name}", __package__)

@@ -43,8 +43,9 @@ class Panels:
             self._pool = self._stack.enter_context(ThreadPoolExecutor(self.n_threads, "lagwise-panels"))
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None,
-                 traceback: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         assert self._stack is not None
         self._pool = None
         self._stack.close()
@@ -105,7 +106,7 @@ class Panels:
 
         def work(rows: slice) -> None:
             number = by_start[rows.start]
-            X[rows] = factors[number][0] @ top[starts[number]:starts[number + 1]]
+            X[rows] = factors[number][0] @ top[starts[number] : starts[number + 1]]
 
         self._map(work)
         return R

@@ -1,0 +1,251 @@
+"""Commands about word vectors: sens, similar, analogy, evaluate, export."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from . import _app
+from ._app import Debug, Force, Json, Quiet, Threads, app
+
+Vectors = Annotated[Path, typer.Argument(help="A vector file written by lagwise sens.", show_default=False)]
+Top = Annotated[int, typer.Option("--top", "-n", help="How many words to show.")]
+
+
+def _load(path: Path) -> Any:
+    from .._load import load
+    from ..vectors import WordVectors
+
+    found = load(path)
+    if not isinstance(found, WordVectors):
+        raise ValueError(f"{path} holds a {type(found).__name__}; expected word vectors (lagwise sens writes them)")
+    return found
+
+
+@app.command()
+def sens(
+    store: Annotated[Path, typer.Argument(help="A count store.", show_default=False)],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Vector file to write.")],
+    dim: Annotated[int, typer.Option("--dim", "-d", help="Dimensions of the vectors.")] = 100,
+    variant: Annotated[str, typer.Option(help="sens, svd-ns, svd-ns-shifted, pmi, ppmi, sppmi, counts, ...")] = "sens",
+    alpha: Annotated[float, typer.Option(help="Threshold of PMI in bits.")] = -2.5,
+    shift: Annotated[float, typer.Option(help="Added to every kept entry, bits.")] = 0.0,
+    window: Annotated[int | None, typer.Option(help="Window (default 5, or the store's own).")] = None,
+    weight: Annotated[str | None, typer.Option(help="flat, harmonic, linear, or numbers: 2,2,1.5,1.5,1.")] = None,
+    smoothing: Annotated[float, typer.Option(help="Exponent of the marginals.")] = 1.0,
+    smooth: Annotated[str, typer.Option(help="both or context.")] = "both",
+    power: Annotated[float, typer.Option(help="Vectors are U times eigenvalue to this power.")] = 0.0,
+    drop_first: Annotated[int, typer.Option(help="Leading components to leave out.")] = 0,
+    negatives: Annotated[float, typer.Option(help="k of sppmi.")] = 1.0,
+    psd: Annotated[bool, typer.Option("--psd", help="Raise the diagonal until no eigenvalue is negative.")] = False,
+    random_negatives: Annotated[float, typer.Option(help="Unobserved pairs to add, as a share of the observed.")] = 0.0,
+    preset: Annotated[str | None, typer.Option(help="A named setting.")] = None,
+    tol: Annotated[float, typer.Option(help="Largest relative residual accepted.")] = 1e-4,
+    solver: Annotated[str | None, typer.Option(help="lanczos or arpack.")] = None,
+    dtype: Annotated[str, typer.Option(help="Storage type: float32 or float16.")] = "float32",
+    seed: _app.Seed = 0,
+    threads: Threads = None,
+    force: Force = False,
+    quiet: Quiet = False,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Train word vectors from a count store."""
+    import time
+
+    from ..merging import load_store
+    from ..sens import SENS
+
+    if output.exists() and not force:
+        raise FileExistsError(f"{output} exists; choose another name or pass --force")
+    started = time.perf_counter()
+    gains: Any = weight
+    if weight is not None and weight not in ("flat", "harmonic", "linear"):
+        try:
+            gains = [float(part) for part in weight.split(",")]
+        except ValueError:
+            raise ValueError(
+                f"--weight is {weight!r}; expected flat, harmonic, linear, or numbers such as 2,2,1"
+            ) from None
+    chosen = {} if solver is None else {"solver": solver}
+    model = SENS(
+        dim,
+        variant,
+        alpha,
+        shift,
+        window,
+        gains,
+        smoothing,
+        smooth,
+        power,
+        drop_first,
+        negatives,
+        psd,
+        random_negatives,
+        preset,
+        tol,
+        random_state=seed,
+        n_threads=threads,
+        progress=not quiet,
+        **chosen,
+    )
+    model.fit(load_store(store))
+    model.word_vectors().save(output, dtype=dtype)
+    facts = {
+        "vectors": str(output),
+        "words": len(model.vocabulary_),
+        "dimensions": dim,
+        "objective": model.objective_,
+        "residual": model.residual_,
+        "positive": model.n_positive_,
+        "negative": model.n_negative_,
+        "negative in top": model.negative_in_top_,
+        "seconds": round(time.perf_counter() - started, 3),
+    }
+    if json:
+        _app.emit(facts)
+    else:
+        _app.say(
+            f"{output}: {facts['words']} words, {dim} dimensions, residual {model.residual_:.1e}, objective "
+            f"{model.objective_:.1f}, {model.n_positive_} positive and {model.n_negative_} negative entries",
+            quiet,
+        )
+
+
+@app.command()
+def similar(
+    vectors: Vectors,
+    words: Annotated[list[str], typer.Argument(show_default=False)],
+    top: Top = 10,
+    json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Show each word's nearest neighbours."""
+    found = _load(vectors).neighbors(words, top)
+    if json:
+        _app.emit(found)
+    else:
+        _app.columns({word: [f"{near}  {cosine:.3f}" for near, cosine in line] for word, line in found.items()})
+
+
+@app.command()
+def analogy(
+    vectors: Vectors,
+    a: str,
+    b: str,
+    c: str,
+    top: Top = 5,
+    method: Annotated[str, typer.Option(help="add (3CosAdd) or mul (3CosMul).")] = "add",
+    json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Find what is to C as B is to A."""
+    found = _load(vectors).analogy(a, b, c, top, method)
+    if json:
+        _app.emit({"answers": found})
+    else:
+        _app.columns({f"{a} : {b} = {c} : ?": [f"{word}  {score:.3f}" for word, score in found]})
+
+
+@app.command()
+def evaluate(
+    vectors: Annotated[list[Path], typer.Argument(help="One or more vector files.", show_default=False)],
+    similarity: Annotated[list[Path] | None, typer.Option(help="Files of word, word, score (or a folder).")] = None,
+    analogies: Annotated[Path | None, typer.Option(help="File of analogy questions.")] = None,
+    method: Annotated[str, typer.Option(help="add (3CosAdd) or mul (3CosMul).")] = "add",
+    oov: Annotated[str, typer.Option(help="Unknown words: skip or zero.")] = "skip",
+    case: Annotated[str, typer.Option(help="auto, lower or keep.")] = "auto",
+    json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Measure vectors against human similarity scores and analogy questions."""
+    from ..evaluate import compare_similarity, evaluate_analogies, evaluate_similarity
+
+    if not similarity and analogies is None:
+        raise ValueError("nothing to evaluate; give --similarity FILE... or --analogies FILE")
+    files = [file for path in similarity or () for file in (sorted(path.glob("*.txt")) if path.is_dir() else [path])]
+    models = [_load(path) for path in vectors]
+    names = [str(path) for path in vectors]
+    scores = [[evaluate_similarity(model, file, oov, case) for file in files] for model in models]
+    answers = [
+        None if analogies is None else evaluate_analogies(model, analogies, method, oov, case) for model in models
+    ]
+    against = [[compare_similarity(models[0], other, file, case) for file in files] for other in models[1:]]
+    if json:
+        _app.emit(_evaluation(names, scores, answers, against))
+    else:
+        _print_evaluation(names, scores, answers, against)
+
+
+def _evaluation(names: list[str], scores: Any, answers: Any, against: Any) -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    for number, (name, row, answer) in enumerate(zip(names, scores, answers)):
+        entry: dict[str, Any] = {
+            "similarity": {
+                one.name: {
+                    "spearman": one.rho,
+                    "low": one.low,
+                    "high": one.high,
+                    "pairs": one.n_pairs,
+                    "used": one.n_used,
+                }
+                for one in row
+            }
+        }
+        if row:
+            entry["average"] = sum(one.rho for one in row) / len(row)
+        if answer is not None:
+            entry["analogies"] = {kind: answer.accuracy(kind) for kind in ("semantic", "syntactic", "all")}
+            entry["sections"] = {
+                section: {"correct": right, "asked": asked, "unknown": unknown}
+                for section, (right, asked, unknown) in answer.sections.items()
+            }
+        if number:
+            entry["first minus this"] = {one.name: difference for one, difference in zip(row, against[number - 1])}
+        result[name] = entry
+    return result
+
+
+def _print_evaluation(names: list[str], scores: Any, answers: Any, against: Any) -> None:
+    header = ["", "pairs known", *(f"{name}" for name in names), *(f"p, first against {name}" for name in names[1:])]
+    rows = []
+    for number, first in enumerate(scores[0]):
+        cells = [f"{row[number].rho:.3f} [{row[number].low:.3f}, {row[number].high:.3f}]" for row in scores]
+        tests = [f"{line[number]['p']:.3f}" for line in against]
+        rows.append([first.name, f"{first.n_used}/{first.n_pairs}", *cells, *tests])
+    if scores[0]:
+        rows.append(["average", "", *(f"{sum(one.rho for one in row) / len(row):.3f}" for row in scores)])
+    if answers[0] is not None:
+        for section, (_, asked, unknown) in answers[0].sections.items():
+            rows.append(
+                [section, f"{asked}/{asked + unknown}", *(f"{answer.accuracy(section):.3f}" for answer in answers)]
+            )
+        for kind in ("semantic", "syntactic", "all"):
+            _, asked, unknown = answers[0].total(kind)
+            rows.append(
+                [f"analogies, {kind}", f"{asked}/{asked + unknown}", *(f"{a.accuracy(kind):.3f}" for a in answers)]
+            )
+    _app.grid(header, rows)
+
+
+@app.command()
+def export(
+    vectors: Vectors,
+    output: Annotated[Path, typer.Option("--output", "-o", help="File to write.")],
+    format: Annotated[str, typer.Option(help="word2vec, word2vec-binary, glove or numpy.")],
+    digits: Annotated[int | None, typer.Option(help="Significant digits (default: exact).")] = None,
+    force: Force = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Write vectors in another program's format."""
+    from ..export import write_vectors
+
+    found = _load(vectors)
+    write_vectors(found, output, format, digits, overwrite=force)
+    _app.say(f"{output}: {len(found)} words, {found.n_dimensions} dimensions, {format}", quiet)

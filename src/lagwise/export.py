@@ -1,0 +1,197 @@
+"""Word vectors in other programs' formats: word2vec text and binary, GloVe text, NumPy."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ._files import atomic_path
+from ._validation import check_choice
+from .vectors import WordVectors
+
+FORMATS = ("word2vec", "word2vec-binary", "glove", "numpy")
+
+
+def write_vectors(
+    vectors: WordVectors, path: str | os.PathLike[str], format: str, digits: int | None = None, overwrite: bool = True
+) -> None:
+    """Write vectors for another program, whole or not at all.
+
+    Parameters
+    ----------
+    vectors : WordVectors
+    path : str or PathLike
+    format : {"word2vec", "word2vec-binary", "glove", "numpy"}
+        Text with a header "words dimensions"; the same in binary (float32); text without a header; or PATH as .npy
+        with the words beside it in PATH.vocab.txt.
+    digits : int, optional
+        Significant digits of text; by default as many as bring back the very same number.
+    overwrite : bool
+
+    Raises
+    ------
+    ValueError
+        If a word holds what the format cannot (a newline, or a space in word2vec binary).
+    """
+    check_choice("format", format, FORMATS)
+    raws = [word.encode("utf-8", "surrogateescape") for word in vectors.words]
+    bad = b"\n" if format != "word2vec-binary" else b" \n"
+    for word, raw in zip(vectors.words, raws):
+        if any(byte in raw for byte in bad):
+            raise ValueError(f"the word {word!r} holds a byte that {format} files cannot: leave it out with subset()")
+    array = vectors.vectors
+    if format == "numpy":
+        with atomic_path(path, overwrite) as temporary, open(temporary, "wb") as handle:
+            np.save(handle, array, allow_pickle=False)
+        with atomic_path(f"{os.fspath(path)}.vocab.txt", overwrite) as temporary:
+            temporary.write_bytes(vectors.vocabulary.dumps())
+        return
+    with atomic_path(path, overwrite) as temporary, open(temporary, "wb") as handle:
+        if format != "glove":
+            handle.write(b"%d %d\n" % array.shape)
+        if format == "word2vec-binary":
+            for raw, row in zip(raws, array.astype("<f4")):
+                handle.write(raw + b" " + row.tobytes() + b"\n")
+            return
+        exact = {"float16": "%.5g", "float32": "%.9g", "float64": "%r"}[array.dtype.name]
+        line = b" ".join([(exact if digits is None else f"%.{int(digits)}g").encode()] * array.shape[1])
+        for raw, row in zip(raws, array):
+            handle.write(raw + b" " + line % tuple(row.tolist()) + b"\n")
+
+
+def read_vectors(path: str | os.PathLike[str], format: str, dtype: str = "float32", strict: bool = True) -> WordVectors:
+    """Read vectors of another program.
+
+    Parameters
+    ----------
+    path : str or PathLike
+    format : {"word2vec", "word2vec-binary", "glove", "numpy"}
+        It is never guessed: a header-less file can look like one with a header.
+    dtype : {"float32", "float64"}
+        Of the vectors read from text.
+    strict : bool
+        Raise where the header and the file disagree or a word comes twice; False warns, keeps the first vector of a
+        word and goes by what is there.
+
+    Returns
+    -------
+    WordVectors
+
+    Raises
+    ------
+    ValueError
+        If the file is not of this format; the message names file and line.
+    """
+    check_choice("format", format, FORMATS)
+    check_choice("dtype", dtype, ("float32", "float64"))
+    name = os.fspath(path)
+    if format == "numpy":
+        from .vocabulary import Vocabulary
+
+        vocabulary = Vocabulary.loads(Path(f"{name}.vocab.txt").read_bytes())
+        return WordVectors(vocabulary, np.load(name, mmap_mode="r", allow_pickle=False))
+    data = Path(name).read_bytes()
+    if format == "word2vec-binary":
+        words, rows, told = _read_binary(name, data)
+    else:
+        words, rows, told = _read_text(name, data, format == "word2vec", dtype)
+    if told is not None and told != len(words):
+        _complain(f"{name}: the header says {told} words, the file holds {len(words)}", strict)
+    first: dict[str, int] = {}
+    for number, word in enumerate(words):
+        first.setdefault(word, number)
+    if len(first) != len(words):
+        twice = next(word for number, word in enumerate(words) if first[word] != number)
+        _complain(f"{name}: {len(words) - len(first)} words come again (the first of them {twice!r})", strict)
+        rows = rows[list(first.values())]
+    return WordVectors(list(first), rows)
+
+
+def _complain(message: str, strict: bool) -> None:
+    if strict:
+        raise ValueError(f"{message}; pass strict=False to read what is there")
+    warnings.warn(message, stacklevel=3)
+
+
+def _header(name: str, line: bytes) -> tuple[int, int]:
+    fields = line.split()
+    if len(fields) != 2 or not all(field.isdigit() for field in fields):
+        raise ValueError(
+            f"{name}, line 1: expected a header 'words dimensions', found {line[:40]!r}; a file without one is "
+            'format="glove"'
+        )
+    return int(fields[0]), int(fields[1])
+
+
+def _read_text(name: str, data: bytes, has_header: bool, dtype: str) -> tuple[list[str], np.ndarray, int | None]:
+    lines = data.split(b"\n")
+    if lines and not lines[-1]:
+        lines.pop()
+    told, dimensions, offset = None, None, 1
+    if has_header:
+        if not lines:
+            raise ValueError(f"{name} is empty")
+        told, dimensions = _header(name, lines[0])
+        lines, offset = lines[1:], 2
+    words, rows = [], []
+    for number, line in enumerate(lines, offset):
+        line = line.rstrip(b"\r ")
+        if dimensions is None:
+            dimensions = _count_numbers(line)
+        fields = line.rsplit(b" ", dimensions)
+        if len(fields) != dimensions + 1:
+            raise ValueError(
+                f"{name}, line {number}: expected a word and {dimensions} numbers, found {len(fields)} fields"
+            )
+        try:
+            rows.append(np.array([float(field) for field in fields[1:]], dtype=dtype))
+        except ValueError:
+            wrong = next(field for field in fields[1:] if not _is_number(field))
+            raise ValueError(f"{name}, line {number}: {wrong.decode(errors='replace')!r} is not a number") from None
+        words.append(fields[0].decode("utf-8", "surrogateescape"))
+    shape = (len(words), dimensions or 0)
+    return words, (np.array(rows, dtype=dtype).reshape(shape)), told
+
+
+def _is_number(field: bytes) -> bool:
+    try:
+        float(field)
+    except ValueError:
+        return False
+    return True
+
+
+def _count_numbers(line: bytes) -> int:
+    """How many numbers end a line whose word comes first (the word itself may be a number)."""
+    fields = line.split(b" ")
+    count = 0
+    while count < len(fields) - 1 and _is_number(fields[-1 - count]):
+        count += 1
+    return count
+
+
+def _read_binary(name: str, data: bytes) -> tuple[list[str], np.ndarray, int | None]:
+    end = data.find(b"\n")
+    told, dimensions = _header(name, data[: max(end, 0)])
+    words, rows, place = [], [], end + 1
+    size = 4 * dimensions
+    while place < len(data):
+        if data[place : place + 1] == b"\n":
+            place += 1
+            continue
+        space = data.find(b" ", place)
+        if space < 0 or space + 1 + size > len(data):
+            raise ValueError(f"{name} is cut short in word {len(words) + 1} of {told}")
+        words.append(data[place:space].decode("utf-8", "surrogateescape"))
+        rows.append(np.frombuffer(data, dtype="<f4", count=dimensions, offset=space + 1))
+        place = space + 1 + size
+    return words, np.array(rows, dtype=np.float32).reshape(len(words), dimensions), told
+
+
+def as_format(name: Any) -> str:
+    """A format's name as the command line takes it."""
+    return check_choice("format", str(name), FORMATS)
