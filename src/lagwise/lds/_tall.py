@@ -49,12 +49,16 @@ class Tall:
             list(self._pool.map(work, panels))
 
     def gram(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
-        """X'Y in float64. X (V, a), Y (V, b) of one dtype -> (a, b)."""
+        """X'Y in float64. X (V, a), Y (V, b) of one dtype -> (a, b).
+
+        Where X is Y products are float64 too, so that the result is positive semidefinite to float64 rounding.
+        """
         n_rows = X.shape[0]
         parts = np.empty((-(-n_rows // PANEL), X.shape[1], Y.shape[1]))
 
         def work(panel: slice) -> None:
-            parts[panel.start // PANEL] = X[panel].T @ Y[panel]
+            left = X[panel].astype(np.float64, copy=False) if X is Y else X[panel]
+            parts[panel.start // PANEL] = left.T @ (left if X is Y else Y[panel])
 
         self._each(work, n_rows)
         return parts.sum(axis=0)
