@@ -125,5 +125,5 @@ def register() -> None:
     """Import the modules that define commands, in the order in which the help lists them."""
     import importlib
 
-    for name in ("counts", "vectors", "hmm", "demo"):
+    for name in ("counts", "vectors", "lds", "hmm", "demo"):
         importlib.import_module(f".{name}", __package__)

@@ -1,0 +1,75 @@
+"""The command line, end to end."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import lagwise as lw
+
+
+def run(*arguments, **options):
+    command = [sys.executable, "-c", "from lagwise.cli import main; main()", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, **options)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("lds")
+    rng = np.random.default_rng(0)
+    (folder / "text").write_text("\n".join(" ".join(
+        f"w{(t + rng.integers(2)) % 3}{min(int(rng.exponential(3)), 9)}" for t in range(30)) for _ in range(200)) + "\n")
+    assert run("count", folder / "text", "-o", folder / "store", "--min-count", 1, "--quiet").returncode == 0
+    return folder
+
+
+def test_fit_embed_dynamics(store):
+    got = run("lds", store / "store", "-o", store / "model", "--dim", 3, "--iterations", 5, "--json", "--quiet", "--force")
+    assert got.returncode == 0, got.stderr
+    summary = json.loads(got.stdout)
+    assert len(summary["history"]) == 6 and np.diff(summary["history"]).min() > 0
+    model = lw.load(store / "model")
+    assert run("embed", store / "model", store / "text", "-o", store / "x.npy", "--quiet", "--force").returncode == 0
+    rows = np.load(store / "x.npy", mmap_mode="r")
+    lines = [line.split() for line in (store / "text").read_text().splitlines()]
+    np.testing.assert_array_equal(rows, model.transform(lines))
+    one = run("embed", store / "model", store / "text", "-o", store / "x.npy", "--boundary", "none", "--force", "--json",
+              "--kind", "filtered")
+    assert json.loads(one.stdout)["sequences"] == 1
+    np.testing.assert_array_equal(np.load(store / "x.npy"), model.transform(sum(lines, []), kind="filtered"))
+    shown = run("dynamics", store / "model", "--pairs", 2)
+    assert shown.returncode == 0 and "half-lives" in shown.stdout
+    assert len(json.loads(run("dynamics", store / "model", "--json").stdout)["pairs"]) == 3
+
+
+def test_errors_are_one_line(store):
+    refused = run("lds", store / "store", "-o", store / "text", "--dim", 2)
+    assert refused.returncode == 1 and "exists" in refused.stderr and len(refused.stderr.strip().splitlines()) == 1
+    low = run("lds", store / "store", "-o", store / "new", "--dim", 130, "--quiet")
+    assert low.returncode == 1 and "Hankel rank" in low.stderr and not (store / "new").exists()
+    assert run("embed", store / "text", store / "text", "-o", store / "y.npy").returncode == 1
+    assert not (store / "y.npy").exists()
+    run("lds", store / "store", "-o", store / "m2", "--dim", 2, "--iterations", 1, "--quiet", "--force")
+    none = run("embed", store / "m2", store / "missing", "-o", store / "y.npy")
+    assert none.returncode == 1 and "missing" in none.stderr
+
+
+def test_interrupt_saves_the_best_iterate(store):
+    command = [sys.executable, "-c", "from lagwise.cli import main; main()", "lds", str(store / "store"), "-o",
+               str(store / "cut"), "--dim", "3", "--iterations", "1000000", "--tol", "0", "--checkpoint",
+               str(store / "run"), "--force"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    while not (store / "run").exists():
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 130, errors
+    model = lw.load(store / "cut")
+    assert model.interrupted_ and model.transform(["w00"]).shape == (1, 3)
+    assert not [name for name in os.listdir(store) if name.endswith(".tmp")]
