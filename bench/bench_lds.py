@@ -22,8 +22,8 @@ from lagwise._threads import available_cores
 from lagwise.lds import TextCovariances, asos, inference, subspace
 from lagwise.lds.inference import Recursion
 from lagwise.lds.parameters import Parameters
-from lagwise.lds.statistics import Covariances
 from lagwise.lds.starts import choose_start
+from lagwise.lds.statistics import Covariances
 
 SHARED = Path(os.environ.get("LAGWISE_SHARED", Path(__file__).resolve().parents[2] / "shared"))
 LINES = int(os.environ.get("LAGWISE_BENCH_LINES", 202_574))

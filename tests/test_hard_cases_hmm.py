@@ -317,7 +317,7 @@ def test_h19_seeds():
     assert not np.allclose(one.emissionprob_, two.emissionprob_)
     assert np.array_equal(one.emissionprob_, again.emissionprob_) and one.history_ == again.history_
     assert np.array_equal(fit(np.random.default_rng(1)).emissionprob_, one.emissionprob_)
-    states = [fit(np.random.RandomState(4)).emissionprob_ for _ in range(2)]  # noqa: NPY002
+    states = [fit(np.random.RandomState(4)).emissionprob_ for _ in range(2)]
     assert np.array_equal(*states)
     assert np.array_equal(np.random.get_state()[1], before)  # noqa: NPY002
     five = fit(1, n_init=5)

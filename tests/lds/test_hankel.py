@@ -1,12 +1,12 @@
 import numpy as np
 import pytest
+from lagwise._kernels import hankel
 from scipy.sparse import csr_array
 
 from lagwise.lds import TextCovariances
 from lagwise.lds.statistics import Covariances
 from lagwise.lds.subspace import hankel_blocks, hankel_svd
 from lagwise.operators import _cuts, aligned_empty
-from lagwise._kernels import hankel
 from tests.reference import lds as dense
 
 

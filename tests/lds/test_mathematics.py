@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from lagwise.lds import LagCovariances, TextCovariances
-from lagwise.lds import asos, kalman, starts, subspace
+from lagwise.lds import LagCovariances, TextCovariances, asos, kalman, starts, subspace
 from lagwise.lds.parameters import Parameters, lead, noise_scale, observe
 from lagwise.linalg.stein import solve_lyapunov, solve_stein
 from tests.reference import lds as dense

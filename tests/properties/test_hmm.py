@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lagwise.hmm import HMM, expected_counts, log_backward, log_forward, log_likelihood, posteriors, top_k_paths, viterbi
+from lagwise.hmm import (
+    HMM,
+    expected_counts,
+    log_backward,
+    log_forward,
+    log_likelihood,
+    posteriors,
+    top_k_paths,
+    viterbi,
+)
 from tests.reference import hmm as oracle
 
 

@@ -247,7 +247,7 @@ def _run_block(plan: Plan, packed: Packed, block: Block, scratch: dict[str, np.n
                posterior: np.ndarray | None, sums: dict[str, np.ndarray] | None, stop: threading.Event) -> np.ndarray:
     from lagwise._kernels.hmm_blocks import block_backward, block_forward
 
-    n, S, P, K = block.sequences.size, plan.row_size, plan.width, plan.n_states
+    n, P, K = block.sequences.size, plan.width, plan.n_states
     bad = plan.needs_exact[block.sequences].astype(np.uint8)
     logs, product, exponents = np.zeros(n), np.ones(n), np.zeros(n, dtype=np.int64)
     alpha, scale, work, beta = scratch["alpha"], scratch["scale"], scratch["work"], scratch["beta"]

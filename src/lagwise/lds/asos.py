@@ -13,8 +13,17 @@ import numpy as np
 
 from ..linalg.stein import solve_stein, squared_powers, stein_from_powers
 from .kalman import SteadyState, steady_state
-from .parameters import (LEAD_LIMIT, Observation, Parameters, clip_lead, clip_radius, floor_psd, noise_scale, observe,
-                         sym)
+from .parameters import (
+    LEAD_LIMIT,
+    Observation,
+    Parameters,
+    clip_lead,
+    clip_radius,
+    floor_psd,
+    noise_scale,
+    observe,
+    sym,
+)
 
 
 class FilteredMoments(NamedTuple):
@@ -79,7 +88,7 @@ def filtered_moments(A: np.ndarray, state: SteadyState, observation: Observation
         return X, rho
 
     X_r = np.zeros((h, h)) if start is None else start
-    for rounds in range(1, max_rounds + 1):
+    for rounds in range(1, max_rounds + 1):  # noqa: B007
         X, rho = sweep(X_r)
         change, size = np.linalg.norm(X[r] - X_r), np.linalg.norm(X[r])
         X_r = X[r]

@@ -13,7 +13,7 @@ import numpy as np
 from .._estimator import Estimator
 from .._files import save_tensors
 from .._progress import Progress
-from .._validation import (check_bool, check_choice, check_fitted, check_int, check_random_state, check_real)
+from .._validation import check_bool, check_choice, check_fitted, check_int, check_random_state, check_real
 from ..vocabulary import Vocabulary
 from . import fitting
 from .dynamics import Dynamics
@@ -535,7 +535,7 @@ class LDS(Estimator):
         else:
             model.vocabulary_ = Vocabulary.from_tensors(arrays, meta["vocabulary"])
             space = WordSpace(np.array(arrays["mu"]), np.array(arrays["mu_0"]), C.dtype)
-        model.A_, model.C_, model.Q_, model.M_, model.noise_scale_ = parameters[:4] + (scale,)
+        model.A_, model.C_, model.Q_, model.M_, model.noise_scale_ = (*parameters[:4], scale)
         model.state_covariance_, model.history_ = small["S_xx"], small["history"]
         model.hankel_values_, model.callback_values_ = small["hankel_values"], small["callback_values"]
         model._readout = Readout(parameters, space, small["S_xx"], model.unknown)
