@@ -42,8 +42,10 @@ class SciPyCovariances(TextCovariances):
         for forward, backward in self._operators:
             pair = []
             for operator in (forward, backward):
-                matrix = csr_array((operator.data.astype(np.float64), operator.indices, operator.indptr.astype(np.int32)),
-                                   shape=operator.shape)
+                matrix = csr_array(
+                    (operator.data.astype(np.float64), operator.indices, operator.indptr.astype(np.int32)),
+                    shape=operator.shape,
+                )
                 rows = np.repeat(np.arange(len(self.s)), np.diff(matrix.indptr))
                 matrix.data *= operator.scale * self.s[rows] * self.s[matrix.indices]
                 pair.append((matrix, operator.U, operator.Z))
@@ -86,8 +88,15 @@ def counts():
 
     with open(path, "rb") as raw:
         lines = io.TextIOWrapper(zstandard.ZstdDecompressor(max_window_size=2**27).stream_reader(raw), encoding="utf-8")
-        return lw.count(lines=itertools.islice(lines, LINES), tokenizer="words", digits="0", max_size=20_000,
-                        boundary="none", oov="unk", max_lag=10)
+        return lw.count(
+            lines=itertools.islice(lines, LINES),
+            tokenizer="words",
+            digits="0",
+            max_size=20_000,
+            boundary="none",
+            oov="unk",
+            max_lag=10,
+        )
 
 
 @pytest.fixture(scope="module")
@@ -117,11 +126,18 @@ def test_em_iteration_against_scipy(ours, reference, start):
     a, b = iteration(ours, start, 7), iteration(reference, double, 7)
     assert a.log_likelihood == pytest.approx(b.log_likelihood, rel=1e-7)
     guess = a.moments.X[7]
-    times = interleave(5, ours=lambda: iteration(ours, start, 7, guess), scipy=lambda: iteration(reference, double, 7, guess))
-    print(f"\nEM iteration, h={H}, r=7: {times['ours']:.3f} s, SciPy float64 {times['scipy']:.3f} s, "
-          f"ratio {times['scipy'] / times['ours']:.2f}")
+    times = interleave(
+        5, ours=lambda: iteration(ours, start, 7, guess), scipy=lambda: iteration(reference, double, 7, guess)
+    )
+    print(
+        f"\nEM iteration, h={H}, r=7: {times['ours']:.3f} s, SciPy float64 {times['scipy']:.3f} s, "
+        f"ratio {times['scipy'] / times['ours']:.2f}"
+    )
     fresh = interleave(3, ours=lambda: iteration(ours, start, 7), scipy=lambda: iteration(reference, double, 7))
-    print(f"  from a cold fixed point: {fresh['ours']:.3f} s, {fresh['scipy']:.3f} s, ratio {fresh['scipy'] / fresh['ours']:.2f}")
+    print(
+        f"  from a cold fixed point: {fresh['ours']:.3f} s, {fresh['scipy']:.3f} s, "
+        f"ratio {fresh['scipy'] / fresh['ours']:.2f}"
+    )
 
 
 def test_em_iteration_is_linear_in_lags(ours, start, counts):
@@ -131,7 +147,10 @@ def test_em_iteration_is_linear_in_lags(ours, start, counts):
     seconds = [times[f"r{r}"] for r in (4, 7, 10)]
     line = np.polyfit(nonzeros, seconds, 1)
     worst = max(abs(np.polyval(line, x) / y - 1) for x, y in zip(nonzeros, seconds))
-    print(f"\nEM iteration for r=4, 7, 10: {', '.join(f'{s:.3f}' for s in seconds)} s; within {worst:.1%} of a line in nonzeros")
+    print(
+        f"\nEM iteration for r=4, 7, 10: {', '.join(f'{s:.3f}' for s in seconds)} s; "
+        f"within {worst:.1%} of a line in nonzeros"
+    )
 
 
 def test_ssid_against_scipy(ours, reference):
@@ -139,10 +158,15 @@ def test_ssid_against_scipy(ours, reference):
     a = subspace.hankel_svd(ours, 4, H, np.random.default_rng(0), n_power=passes)[1]
     b = subspace.hankel_svd(reference, 4, H, np.random.default_rng(0), n_power=passes)[1]
     np.testing.assert_allclose(a[:H], b[:H], rtol=1e-3)
-    times = interleave(1, ours=lambda: subspace.hankel_svd(ours, 4, H, np.random.default_rng(0), n_power=passes),
-                       scipy=lambda: subspace.hankel_svd(reference, 4, H, np.random.default_rng(0), n_power=passes))
-    print(f"\nSSID, {passes} power iterations, {width} columns: {times['ours']:.2f} s, SciPy {times['scipy']:.2f} s, "
-          f"ratio {times['scipy'] / times['ours']:.2f}")
+    times = interleave(
+        1,
+        ours=lambda: subspace.hankel_svd(ours, 4, H, np.random.default_rng(0), n_power=passes),
+        scipy=lambda: subspace.hankel_svd(reference, 4, H, np.random.default_rng(0), n_power=passes),
+    )
+    print(
+        f"\nSSID, {passes} power iterations, {width} columns: {times['ours']:.2f} s, SciPy {times['scipy']:.2f} s, "
+        f"ratio {times['scipy'] / times['ours']:.2f}"
+    )
 
 
 def test_hankel_walk(ours, counts):
@@ -152,8 +176,10 @@ def test_hankel_walk(ours, counts):
     seconds = interleave(5, walk=lambda: ours.add_hankel(4, X, out))["walk"]
     nonzeros = [counts.lag(k, raw=True).nnz for k in range(1, 8)]
     blocks = sum((4 - abs(k - 4)) * n for k, n in zip(range(1, 8), nonzeros))
-    print(f"\nHankel walk, r=4, {width} columns: {seconds:.3f} s, {2 * blocks * width / seconds / 1e9:.1f} GFLOP/s, "
-          f"{blocks * width * 4 / seconds / 1e9:.1f} GB/s of panel rows")
+    print(
+        f"\nHankel walk, r=4, {width} columns: {seconds:.3f} s, {2 * blocks * width / seconds / 1e9:.1f} GFLOP/s, "
+        f"{blocks * width * 4 / seconds / 1e9:.1f} GB/s of panel rows"
+    )
 
 
 @pytest.mark.parametrize("h", [100, 200])
@@ -195,12 +221,17 @@ def test_inference_against_sgemm(h, tmp_path):
         inference.filter_sequences(rec, table, ids, offsets, rows, THREADS)
         inference.smooth_sequences(rec, offsets, rows, THREADS)
 
-    times = interleave(3, sgemm=sgemm, sentences=lambda: both(edges), stream=lambda: both(np.array([0, T])), naive=plain)
+    times = interleave(
+        3, sgemm=sgemm, sentences=lambda: both(edges), stream=lambda: both(np.array([0, T])), naive=plain
+    )
     peak = 2000 * 2 * 512 * h * h / times["sgemm"]
     for name in ("sentences", "stream"):
         rate = 6 * h * h * T / times[name]
-        print(f"\nfilter and smoother, h={h}, {name}: {times[name]:.2f} s for {T} tokens, {rate / 1e9:.1f} GFLOP/s, "
-              f"{rate / peak:.0%} of sgemm ({peak / 1e9:.1f}); {times['naive'] / 3000 * T / times[name]:.0f} x the NumPy loop")
+        print(
+            f"\nfilter and smoother, h={h}, {name}: {times[name]:.2f} s for {T} tokens, {rate / 1e9:.1f} GFLOP/s, "
+            f"{rate / peak:.0%} of sgemm ({peak / 1e9:.1f}); "
+            f"{times['naive'] / 3000 * T / times[name]:.0f} x the NumPy loop"
+        )
 
 
 def test_parameters_are_what_the_benchmark_says(start):

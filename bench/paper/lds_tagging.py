@@ -91,12 +91,21 @@ def main() -> None:
     parser.add_argument("--fine", action="store_true")
     parser.add_argument("--peers", action="store_true")
     parser.add_argument("--only", default="", help="comma-separated names of features")
-    parser.add_argument("--noises", default="", help="also these kinds of noise, and both starts before and after 20 steps")
+    parser.add_argument(
+        "--noises", default="", help="also these kinds of noise, and both starts before and after 20 steps"
+    )
     options = parser.parse_args()
 
     began = time.perf_counter()
-    counts = lw.count(lines=corpus_lines(options.text, options.lines), tokenizer="words", digits="0",
-                      max_size=options.vocabulary, boundary="none", oov="unk", max_lag=max(7, options.em_lags))
+    counts = lw.count(
+        lines=corpus_lines(options.text, options.lines),
+        tokenizer="words",
+        digits="0",
+        max_size=options.vocabulary,
+        boundary="none",
+        oov="unk",
+        max_lag=max(7, options.em_lags),
+    )
     print(f"counts: {counts}, {time.perf_counter() - began:.1f} s", flush=True)
     train, tags = read_tagged("train", options.fine)
     test, gold = read_tagged("test", options.fine)
@@ -109,16 +118,25 @@ def main() -> None:
 
     def fit(**changes) -> lw.LDS:
         began = time.perf_counter()
-        settings = {"pseudocount": options.pseudocount, "n_iter": options.iterations, "em_lags": options.em_lags,
-                    "tol": 1e-7, **changes}
+        settings = {
+            "pseudocount": options.pseudocount,
+            "n_iter": options.iterations,
+            "em_lags": options.em_lags,
+            "tol": 1e-7,
+            **changes,
+        }
         model = lw.LDS(options.dim, **settings).fit(counts)
-        print(f"fit {changes}: {time.perf_counter() - began:.1f} s, {model.n_iter_} iterations from {model.start_}, "
-              f"{model.history_[0]:.4f} -> {model.history_[-1]:.4f} nats", flush=True)
+        print(
+            f"fit {changes}: {time.perf_counter() - began:.1f} s, {model.n_iter_} iterations from {model.start_}, "
+            f"{model.history_[0]:.4f} -> {model.history_[-1]:.4f} nats",
+            flush=True,
+        )
         return model
 
     def type_rows(table: np.ndarray):
-        return lambda sentences: table[[i for s in sentences for i in counts.vocabulary.lookup(
-            counts.vocabulary.normalize(token) for token in s)]]
+        return lambda sentences: table[
+            [i for s in sentences for i in counts.vocabulary.lookup(counts.vocabulary.normalize(token) for token in s)]
+        ]
 
     ssid = fit(n_iter=0)
     em = fit()
@@ -134,27 +152,35 @@ def main() -> None:
     if options.noises:
         for whiten in (True, False):
             for steps in (0, 20):
-                add(f"SSID {'whitened' if whiten else 'raw'}, {steps} steps",
-                    fit(whiten_ssid=whiten, n_iter=steps).transform)
+                add(
+                    f"SSID {'whitened' if whiten else 'raw'}, {steps} steps",
+                    fit(whiten_ssid=whiten, n_iter=steps).transform,
+                )
     if options.peers:
-        lines = [[str(i) for i in counts.vocabulary.encode(lines=[line])[0]]
-                 for line in corpus_lines(options.text, options.lines)]
-        for name, sg, epochs, dim in (("CBOW", 0, 5, options.dim), ("SGNS", 1, 3, options.dim),
-                                      ("CBOW, twice the dimension", 0, 5, 2 * options.dim)):
+        lines = [
+            [str(i) for i in counts.vocabulary.encode(lines=[line])[0]]
+            for line in corpus_lines(options.text, options.lines)
+        ]
+        for name, sg, epochs, dim in (
+            ("CBOW", 0, 5, options.dim),
+            ("SGNS", 1, 3, options.dim),
+            ("CBOW, twice the dimension", 0, 5, 2 * options.dim),
+        ):
             add(name, type_rows(peer_vectors(counts, lines, dim, sg, epochs)))
 
     from joblib import Parallel, delayed
 
     right = {}
-    jobs = Parallel(n_jobs=2)(delayed(evaluate)(X, tag_array, Xt, seed)
-                              for X, Xt in features.values() for seed in range(options.seeds))
+    jobs = Parallel(n_jobs=2)(
+        delayed(evaluate)(X, tag_array, Xt, seed) for X, Xt in features.values() for seed in range(options.seeds)
+    )
     for number, name in enumerate(features):
-        guesses = jobs[number * options.seeds:(number + 1) * options.seeds]
+        guesses = jobs[number * options.seeds : (number + 1) * options.seeds]
         right[name] = np.concatenate([guess == gold_tags for guess in guesses])
         each = [np.mean(guess == gold_tags) for guess in guesses]
         print(f"{name:32s} {np.mean(each):.4f}  (seeds {min(each):.4f} to {max(each):.4f})", flush=True)
     for a, b in itertools.combinations(right, 2):
-        print(f"McNemar {a} / {b}: p = {mcnemar(right[a][:len(gold_tags)], right[b][:len(gold_tags)]):.2g}")
+        print(f"McNemar {a} / {b}: p = {mcnemar(right[a][: len(gold_tags)], right[b][: len(gold_tags)]):.2g}")
 
 
 if __name__ == "__main__":

@@ -22,14 +22,21 @@ def run(*arguments, **options):
 def store(tmp_path_factory):
     folder = tmp_path_factory.mktemp("lds")
     rng = np.random.default_rng(0)
-    (folder / "text").write_text("\n".join(" ".join(
-        f"w{(t + rng.integers(2)) % 3}{min(int(rng.exponential(3)), 9)}" for t in range(30)) for _ in range(200)) + "\n")
+    (folder / "text").write_text(
+        "\n".join(
+            " ".join(f"w{(t + rng.integers(2)) % 3}{min(int(rng.exponential(3)), 9)}" for t in range(30))
+            for _ in range(200)
+        )
+        + "\n"
+    )
     assert run("count", folder / "text", "-o", folder / "store", "--min-count", 1, "--quiet").returncode == 0
     return folder
 
 
 def test_fit_embed_dynamics(store):
-    got = run("lds", store / "store", "-o", store / "model", "--dim", 3, "--iterations", 5, "--json", "--quiet", "--force")
+    got = run(
+        "lds", store / "store", "-o", store / "model", "--dim", 3, "--iterations", 5, "--json", "--quiet", "--force"
+    )
     assert got.returncode == 0, got.stderr
     summary = json.loads(got.stdout)
     assert len(summary["history"]) == 6 and np.diff(summary["history"]).min() > 0
@@ -38,10 +45,23 @@ def test_fit_embed_dynamics(store):
     rows = np.load(store / "x.npy", mmap_mode="r")
     lines = [line.split() for line in (store / "text").read_text().splitlines()]
     np.testing.assert_array_equal(rows, model.transform(lines))
-    one = run("embed", store / "model", store / "text", "-o", store / "x.npy", "--boundary", "none", "--force", "--json",
-              "--kind", "filtered")
+    one = run(
+        "embed",
+        store / "model",
+        store / "text",
+        "-o",
+        store / "x.npy",
+        "--boundary",
+        "none",
+        "--force",
+        "--json",
+        "--kind",
+        "filtered",
+    )
     assert json.loads(one.stdout)["sequences"] == 1
-    np.testing.assert_array_equal(np.load(store / "x.npy"), model.transform(sum(lines, []), kind="filtered"))
+    np.testing.assert_array_equal(
+        np.load(store / "x.npy"), model.transform([word for line in lines for word in line], kind="filtered")
+    )
     shown = run("dynamics", store / "model", "--pairs", 2)
     assert shown.returncode == 0 and "half-lives" in shown.stdout
     assert len(json.loads(run("dynamics", store / "model", "--json").stdout)["pairs"]) == 3
@@ -60,9 +80,24 @@ def test_errors_are_one_line(store):
 
 
 def test_interrupt_saves_the_best_iterate(store):
-    command = [sys.executable, "-c", "from lagwise.cli import main; main()", "lds", str(store / "store"), "-o",
-               str(store / "cut"), "--dim", "3", "--iterations", "1000000", "--tol", "0", "--checkpoint",
-               str(store / "run"), "--force"]
+    command = [
+        sys.executable,
+        "-c",
+        "from lagwise.cli import main; main()",
+        "lds",
+        str(store / "store"),
+        "-o",
+        str(store / "cut"),
+        "--dim",
+        "3",
+        "--iterations",
+        "1000000",
+        "--tol",
+        "0",
+        "--checkpoint",
+        str(store / "run"),
+        "--force",
+    ]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     while not (store / "run").exists():
         assert process.poll() is None

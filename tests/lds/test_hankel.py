@@ -78,7 +78,8 @@ def test_kernel_equals_twin(data, index, real):
                 hankel.hankel_add(*parts, _cuts(parts[2])[0], tile, first, scale, out, out_first, n, threads)
                 results.append(out.copy())
             want = np.ones((n_rows, r, width))
-            want[:, out_first:out_first + n] += scale[:, None, None] * np.einsum(
-                "ij,jrw->irw", N.astype(float), tile[:, first:first + n].astype(float))
+            want[:, out_first : out_first + n] += scale[:, None, None] * np.einsum(
+                "ij,jrw->irw", N.astype(float), tile[:, first : first + n].astype(float)
+            )
             np.testing.assert_allclose(results[0], want, rtol=0, atol=1e-12 if real == np.float64 else 1e-4)
             np.testing.assert_array_equal(results[0], results[1])

@@ -1,3 +1,5 @@
+import itertools
+
 import numpy as np
 import pytest
 
@@ -18,7 +20,7 @@ def model(h, dtype, radius=0.9, seed=0):
 
 def plain(rec, table, ids, offsets, kind):
     out = np.zeros((len(ids), table.shape[1]))
-    for a, b in zip(offsets[:-1], offsets[1:]):
+    for a, b in itertools.pairwise(offsets):
         x = np.zeros(table.shape[1])
         for t in range(a, b):
             x = rec.A @ x if ids[t] == MISSING else rec.H @ x + table[ids[t]]
@@ -27,7 +29,7 @@ def plain(rec, table, ids, offsets, kind):
             for t in range(b - 2, a - 1, -1):
                 out[t] = rec.J @ out[t + 1] + rec.F @ out[t]
         if kind == "predicted" and b > a:
-            out[a + 1:b] = out[a:b - 1] @ rec.A.T
+            out[a + 1 : b] = out[a : b - 1] @ rec.A.T
             out[a] = 0
     return out
 

@@ -28,7 +28,7 @@ def parameters_for(cov, h, noise, seed=0, target=0.7, radius=0.85):
 @pytest.mark.parametrize("pseudocount", [0, 1, 10, 100])
 def test_operators_equal_dense_covariances(small_counts, pseudocount):
     cov = TextCovariances(small_counts, 7, pseudocount, "float64")
-    psi, mu, q = dense.dense_psi(small_counts, pseudocount)
+    psi, _mu, q = dense.dense_psi(small_counts, pseudocount)
     X = np.random.default_rng(0).standard_normal((30, 5))
     np.testing.assert_allclose(cov.project(X), psi[0] @ X, rtol=0, atol=1e-13)
     for k in range(1, 8):
@@ -45,8 +45,11 @@ def test_block_toeplitz_is_positive_semidefinite():
         lines.append(np.arange(8) % 4)
         counts = dense.PlainCounts(lines, 4, 7)
         for pseudocount in (0, 0.5, 100):
-            cov = TextCovariances(counts, 7, pseudocount, "float64") if all(
-                counts.lag(k).sum() for k in range(1, 8)) else None
+            cov = (
+                TextCovariances(counts, 7, pseudocount, "float64")
+                if all(counts.lag(k).sum() for k in range(1, 8))
+                else None
+            )
             if cov is None:
                 continue
             psi = [np.eye(4) - np.outer(cov.q, cov.q)] + [cov.matmat(k, np.eye(4)) for k in range(1, 8)]
@@ -67,11 +70,14 @@ def test_steady_state_equals_dense_riccati(small_counts, noise):
     np.testing.assert_allclose(state.L @ obs.N.T @ P, K @ P, rtol=0, atol=1e-11)
     S = par.C @ Sigma_1 @ par.C.T + D
     assert obs.logdet + state.logdet == pytest.approx(dense.logpdet(S), abs=1e-9)
-    assert obs.trace == pytest.approx(np.trace(np.linalg.pinv(D if noise != "full" else P, hermitian=True) @ P), abs=1e-9)
+    assert obs.trace == pytest.approx(
+        np.trace(np.linalg.pinv(D if noise != "full" else P, hermitian=True) @ P), abs=1e-9
+    )
     A, Sigma_0 = par.A, Sigma_1 - K @ par.C @ Sigma_1
     np.testing.assert_allclose(state.J, Sigma_0 @ A.T @ np.linalg.inv(Sigma_1), rtol=0, atol=1e-10)
-    np.testing.assert_allclose(state.Sigma_s, state.J @ state.Sigma_s @ state.J.T + Sigma_0
-                               - state.J @ Sigma_1 @ state.J.T, rtol=0, atol=1e-11)
+    np.testing.assert_allclose(
+        state.Sigma_s, state.J @ state.Sigma_s @ state.J.T + Sigma_0 - state.J @ Sigma_1 @ state.J.T, rtol=0, atol=1e-11
+    )
     radius = [np.abs(np.linalg.eigvals(X)).max() for X in (state.H, state.J)]
     assert radius[0] == pytest.approx(radius[1], abs=1e-8) and radius[0] < 1
 

@@ -86,8 +86,9 @@ def test_partly_missing_rows_equal_textbook_filter(gaussian):
     y[np.random.default_rng(0).random(y.shape) < 0.2] = np.nan
     y[50] = np.nan
     model = LDS.from_parameters(gaussian["A"], gaussian["C"], gaussian["Q"], gaussian["R"])
-    means, spreads, total = dense.exact_filter(y, gaussian["A"], gaussian["C"], gaussian["Q"], gaussian["R"],
-                                               np.zeros(4), gaussian["stationary"])
+    means, spreads, total = dense.exact_filter(
+        y, gaussian["A"], gaussian["C"], gaussian["Q"], gaussian["R"], np.zeros(4), gaussian["stationary"]
+    )
     np.testing.assert_allclose(model.transform(y, kind="filtered", steady=False), means, rtol=0, atol=1e-9)
     assert model.score(y, steady=False) == pytest.approx(total, abs=1e-8)
     smoothed = dense.exact_smoother(means, spreads, gaussian["A"], gaussian["Q"])
@@ -125,9 +126,12 @@ def test_exact_text_filter_equals_textbook(fitted):
 
 # --- hard inputs ----------------------------------------------------------------------------------------------------
 
+
 def test_constant_coordinate_is_named():
     with pytest.raises(ValueError, match="coordinate 1 has variance 0"):
-        LagCovariances.from_series(np.column_stack([np.random.default_rng(0).standard_normal(200), np.full(200, 3.0)]), 3)
+        LagCovariances.from_series(
+            np.column_stack([np.random.default_rng(0).standard_normal(200), np.full(200, 3.0)]), 3
+        )
     y = np.random.default_rng(0).standard_normal((200, 2))
     with pytest.raises(ValueError, match="mixture"):
         LagCovariances.from_series(np.column_stack([y, y.sum(axis=1)]), 3)
@@ -152,8 +156,11 @@ def test_any_lag_limit_keeps_the_best_iterate(gaussian, limit):
     cov = LagCovariances.from_series(gaussian["y"][:20000], limit)
     with warnings.catch_warnings():
         warnings.simplefilter("error" if limit >= 10 else "ignore")
-        model = LDS(4, ssid_lags=max(2, min(4, (limit + 1) // 2)), em_lags=limit, n_iter=30, tol=0, dtype="float64") if (
-            limit > 2) else LDS(4, ssid_lags=2, em_lags=2, n_iter=30, tol=0)
+        model = (
+            LDS(4, ssid_lags=max(2, min(4, (limit + 1) // 2)), em_lags=limit, n_iter=30, tol=0, dtype="float64")
+            if (limit > 2)
+            else LDS(4, ssid_lags=2, em_lags=2, n_iter=30, tol=0)
+        )
         model.fit(cov if limit > 2 else LagCovariances.from_series(gaussian["y"][:20000], 3))
     assert model.history_[model.best_iter_] == model.history_.max()
 
@@ -171,21 +178,26 @@ def test_lag_limit_against_exact_smoother(gaussian):
     circular = LagCovariances.from_series(gaussian["y"][:T], 40, circular=True)
     circular_want = dense.explicit_moments(circular.whiten(gaussian["y"][:T]), par.A, par.C, par.Q, D, circular=True)
     circular_got = asos.expectations(par, circular, 40)
-    np.testing.assert_allclose(circular_got.S_xx, circular_want["S_xx"], rtol=0,
-                               atol=1e-10 * np.abs(circular_want["S_xx"]).max())
+    np.testing.assert_allclose(
+        circular_got.S_xx, circular_want["S_xx"], rtol=0, atol=1e-10 * np.abs(circular_want["S_xx"]).max()
+    )
 
 
 def test_choices_are_listed(text):
     with pytest.raises(ValueError, match=r"init is 'N4SIDD'; expected one of 'best', 'innovations'"):
         LDS(2, init="N4SIDD").fit(count(text))
     rng = np.random.default_rng(0)
-    cov = LagCovariances.from_series(rng.standard_normal((5000, 8)).cumsum(axis=0) * 0.01 + rng.standard_normal((5000, 8)), 7)
+    cov = LagCovariances.from_series(
+        rng.standard_normal((5000, 8)).cumsum(axis=0) * 0.01 + rng.standard_normal((5000, 8)), 7
+    )
     assert LDS(6, n_iter=1, tol=0).fit(cov).A_.shape == (6, 6)
 
 
 def test_rank_below_components_is_named():
     with pytest.raises(ValueError, match="Hankel rank 2 < 5"):
-        LDS(5, ssid_lags=2, em_lags=3, pseudocount=0.1, dtype="float64").fit(count(["a b b a b a a b b b a"] * 9, max_lag=3))
+        LDS(5, ssid_lags=2, em_lags=3, pseudocount=0.1, dtype="float64").fit(
+            count(["a b b a b a a b b b a"] * 9, max_lag=3)
+        )
 
 
 def test_scalar_hankel():
@@ -242,7 +254,7 @@ def test_one_way_chain(dtype):
     model = LDS(2, pseudocount=0.1, n_iter=20, dtype=dtype).fit(counts)
     for now, after in ("ab", "bc", "ca"):
         assert model.forecast([now], top=1)[0][0] == after
-        assert model.forecast(["a", "b", "c"] * 5 + ["a", "b", "c"][:"abc".index(now) + 1], top=1)[0][0] == after
+        assert model.forecast(["a", "b", "c"] * 5 + ["a", "b", "c"][: "abc".index(now) + 1], top=1)[0][0] == after
 
 
 def test_short_lines_name_the_longest_and_the_lags():
@@ -259,6 +271,7 @@ def test_short_lines_name_the_longest_and_the_lags():
 
 
 # --- learning -------------------------------------------------------------------------------------------------------
+
 
 def test_history_never_falls_and_counts_the_start(text):
     for boundary, oov in (("line", "keep"), ("none", "unk"), ("none", "keep"), ("line", "drop")):
@@ -279,9 +292,19 @@ def test_no_iterations_is_ssid_alone(text):
 def test_options_all_fit(text):
     counts = count(text)
     first = LDS(3, n_iter=3, tol=0).fit(counts)
-    for change in ({"c_from": "regression"}, {"whiten_ssid": False}, {"update_transition_noise": False},
-                   {"init": "identity"}, {"init": "moments"}, {"init": "random"}, {"init": first}, {"memory": "16MB"},
-                   {"em_lags": 1}, {"ssid_lags": 2}, {"pseudocount": 0.5}):
+    for change in (
+        {"c_from": "regression"},
+        {"whiten_ssid": False},
+        {"update_transition_noise": False},
+        {"init": "identity"},
+        {"init": "moments"},
+        {"init": "random"},
+        {"init": first},
+        {"memory": "16MB"},
+        {"em_lags": 1},
+        {"ssid_lags": 2},
+        {"pseudocount": 0.5},
+    ):
         model = LDS(3, n_iter=3, tol=0).set_params(**change).fit(counts)
         assert np.diff(model.history_).min() > -1e-5 * np.abs(model.history_).max(), change
         if "update_transition_noise" in change:
@@ -348,8 +371,12 @@ def test_similarity_transform_changes_nothing_observable(fitted, text, noise):
     a, b = Readout(par, space, S), Readout(turned, space, T @ S @ T.T)
     ids, offsets = rng.integers(-1, len(space.mu), 50), np.array([0, 20, 50])
     np.testing.assert_allclose(a.log_likelihoods(ids, offsets), b.log_likelihoods(ids, offsets), rtol=1e-9)
-    np.testing.assert_allclose(a.forecast(a.states(ids, offsets, "filtered")[-1]),
-                               b.forecast(b.states(ids, offsets, "filtered")[-1]), rtol=0, atol=1e-10)
+    np.testing.assert_allclose(
+        a.forecast(a.states(ids, offsets, "filtered")[-1]),
+        b.forecast(b.states(ids, offsets, "filtered")[-1]),
+        rtol=0,
+        atol=1e-10,
+    )
     words = [str(i) for i in range(len(space.mu))]
     for p, q in zip(a.dynamics(words, 5, None, "raw").pairs, b.dynamics(words, 5, None, "raw").pairs):
         assert p.gain == pytest.approx(q.gain, rel=1e-8) and p.cosine == pytest.approx(q.cosine, abs=1e-7)
@@ -451,6 +478,7 @@ def test_checkpoint_resumes_to_the_same_bytes(text, tmp_path):
 
 # --- the fitted model -----------------------------------------------------------------------------------------------
 
+
 def test_inputs_of_every_form(fitted):
     words = ["w00", "w10", "w20", "unheard"]
     ids = [fitted.vocabulary_.index.get(word, -1) for word in words]
@@ -461,7 +489,12 @@ def test_inputs_of_every_form(fitted):
     np.testing.assert_array_equal(twice, np.vstack([want, want]))
     np.testing.assert_array_equal(fitted.transform([words, [], words]), twice)
     assert fitted.transform([]).shape == fitted.transform("").shape == (0, 3) and fitted.score([]) == 0.0
-    for bad, message in (([99], "id 99 is outside"), ([-2], "id -2"), (["a", 3], "row 0|row 1"), (np.eye(2), "shape|dtype")):
+    for bad, message in (
+        ([99], "id 99 is outside"),
+        ([-2], "id -2"),
+        (["a", 3], "row 0|row 1"),
+        (np.eye(2), "shape|dtype"),
+    ):
         with pytest.raises((TypeError, ValueError), match=message):
             fitted.transform(bad)
     with pytest.raises(ValueError, match="lengths add up to 3"):
@@ -537,7 +570,8 @@ def test_saved_models_answer_alike(text, tmp_path, noise, dtype):
     np.testing.assert_array_equal(model.transform(text[0]), again.transform(text[0]))
     assert model.score(text[0]) == again.score(text[0]) and again.vocabulary_ == model.vocabulary_
     assert {k: v for k, v in again.get_params().items() if k != "dtype"} == {
-        k: v for k, v in model.get_params().items() if k != "dtype"}
+        k: v for k, v in model.get_params().items() if k != "dtype"
+    }
     with pytest.raises(FileExistsError):
         model.save(tmp_path / "model", overwrite=False)
 

@@ -12,7 +12,9 @@ class PlainCounts:
     """A count store by double loop over sequences of ids (negative ids are gaps)."""
 
     def __init__(self, sequences, vocabulary, max_lag):
-        self.vocabulary = Vocabulary([f"w{i}" for i in range(vocabulary)] if isinstance(vocabulary, int) else vocabulary)
+        self.vocabulary = Vocabulary(
+            [f"w{i}" for i in range(vocabulary)] if isinstance(vocabulary, int) else vocabulary
+        )
         self.max_lag, V = max_lag, len(self.vocabulary)
         self.options = {"boundary": "none" if len(sequences) == 1 else "line", "oov": "keep"}
         self.sequences = [np.asarray(s, dtype=int) for s in sequences]
@@ -47,7 +49,7 @@ def dense_psi(counts, pseudocount):
                 if a >= 0 and b >= 0:
                     psi[k] += np.outer(np.eye(V)[b] - mu_0, np.eye(V)[a] - mu_0)
         psi[k] *= (1 - weight) / T
-    scale = mu ** -0.5
+    scale = mu**-0.5
     return psi * scale[:, None] * scale, mu, np.sqrt(mu)
 
 
@@ -123,13 +125,19 @@ def explicit_moments(w, A, C, Q, D, circular=False):
     n = space.shape[1]
     inverse = np.linalg.pinv(S, rcond=1e-11, hermitian=True)
     per_step = -0.5 * (logpdet(S) + n * np.log(2 * np.pi) + np.einsum("ti,ij,tj->t", errors, inverse, errors))
-    return {"S_xx": smoothed.T @ smoothed / T + Sigma_s, "S_10": ahead.T @ now / T + Sigma_s @ J.T,
-            "Y": w.T @ smoothed / T, "log_likelihood": per_step.mean(), "filtered": filtered, "smoothed": smoothed,
-            "per_step": per_step}
+    return {
+        "S_xx": smoothed.T @ smoothed / T + Sigma_s,
+        "S_10": ahead.T @ now / T + Sigma_s @ J.T,
+        "Y": w.T @ smoothed / T,
+        "log_likelihood": per_step.mean(),
+        "filtered": filtered,
+        "smoothed": smoothed,
+        "per_step": per_step,
+    }
 
 
 def exact_filter(y, A, C, Q, R, mean, covariance):
-    """Textbook Kalman filter from x_1 ~ N(mean, covariance); NaNs are left out. (means, covariances, log-likelihood)."""
+    """Textbook Kalman filter from x_1 ~ N(mean, covariance); NaNs are left out. (means, covariances, ll)."""
     means, spreads, total = [], [], 0.0
     x, P = np.array(mean, dtype=float), np.array(covariance, dtype=float)
     for t, row in enumerate(np.asarray(y, dtype=float)):

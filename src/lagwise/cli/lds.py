@@ -54,8 +54,24 @@ def lds(
         start = load(init)
         if not isinstance(start, LDS):
             raise ValueError(f"{init} is not an LDS model")
-    model = LDS(dim, ssid_lags, em_lags, pseudocount, iterations, tol, start, noise, whiten_ssid, c_from,
-                update_transition_noise, unknown, memory, dtype, seed, threads)
+    model = LDS(
+        dim,
+        ssid_lags,
+        em_lags,
+        pseudocount,
+        iterations,
+        tol,
+        start,
+        noise,
+        whiten_ssid,
+        c_from,
+        update_transition_noise,
+        unknown,
+        memory,
+        dtype,
+        seed,
+        threads,
+    )
     began = time.monotonic()
     try:
         model.fit(load_store(store), checkpoint=checkpoint, resume=resume, progress=not quiet)
@@ -66,22 +82,34 @@ def lds(
         raise
     model.save(output, overwrite=force)
     summary = {
-        "model": str(output), "words": len(model.C_), "components": dim, "iterations": model.n_iter_,
-        "best_iteration": model.best_iter_, "converged": model.converged_, "start": model.start_,
-        "log_likelihood": float(model.history_[model.best_iter_]), "history": model.history_.tolist(),
-        "repairs": model.repairs_, "seconds": time.monotonic() - began,
+        "model": str(output),
+        "words": len(model.C_),
+        "components": dim,
+        "iterations": model.n_iter_,
+        "best_iteration": model.best_iter_,
+        "converged": model.converged_,
+        "start": model.start_,
+        "log_likelihood": float(model.history_[model.best_iter_]),
+        "history": model.history_.tolist(),
+        "repairs": model.repairs_,
+        "seconds": time.monotonic() - began,
     }
     if json:
         _app.emit(summary)
     else:
-        _app.say(f"{output}: {summary['words']} words, {dim} components, {model.n_iter_} iterations from "
-                 f"{model.start_!r}, {summary['log_likelihood']:.4f} nats a token above i.i.d.", quiet)
+        _app.say(
+            f"{output}: {summary['words']} words, {dim} components, {model.n_iter_} iterations from "
+            f"{model.start_!r}, {summary['log_likelihood']:.4f} nats a token above i.i.d.",
+            quiet,
+        )
 
 
 @app.command()
 def embed(
     model: Model,
-    text: Annotated[list[str], typer.Argument(help="Files, folders or globs; - is standard input.", show_default=False)],
+    text: Annotated[
+        list[str], typer.Argument(help="Files, folders or globs; - is standard input.", show_default=False)
+    ],
     output: Annotated[Path, typer.Option("--output", "-o", help=".npy file to write, one row a token.")],
     kind: Annotated[str, typer.Option(help="smoothed, filtered or predicted.")] = "smoothed",
     whiten: Annotated[bool, typer.Option("--whiten", help="Multiply by E[xx']^(-1/2).")] = False,
@@ -118,8 +146,13 @@ def embed(
             loaded.transform(ids, lengths, kind=kind, whiten=whiten, unit=unit, out=rows)
             rows.flush()
             del rows
-    summary = {"vectors": str(output), "tokens": len(ids), "components": shape[1], "sequences": len(lengths),
-               "unknown": int(np.count_nonzero(ids < 0))}
+    summary = {
+        "vectors": str(output),
+        "tokens": len(ids),
+        "components": shape[1],
+        "sequences": len(lengths),
+        "unknown": int(np.count_nonzero(ids < 0)),
+    }
     if json:
         _app.emit(summary)
     else:
@@ -139,9 +172,13 @@ def dynamics(
     loaded = _load_lds(model)
     result = loaded.dynamics(top, pairs, rank)
     if json:
-        _app.emit({"pairs": [pair._asdict() for pair in result.pairs],
-                   "eigenvalues": [[float(x.real), float(x.imag)] for x in result.eigenvalues],
-                   "half_lives": result.half_lives.tolist()})
+        _app.emit(
+            {
+                "pairs": [pair._asdict() for pair in result.pairs],
+                "eigenvalues": [[float(x.real), float(x.imag)] for x in result.eigenvalues],
+                "half_lives": result.half_lives.tolist(),
+            }
+        )
         return
     from rich.console import Console
     from rich.table import Table
@@ -153,8 +190,11 @@ def dynamics(
     console = Console()
     console.print(table)
     lives = result.half_lives
-    console.print("half-lives in tokens: " + " ".join(f"{life:.2g}" for life in lives[:10])
-                  + f" (median {sorted(lives)[len(lives) // 2]:.2g})")
+    console.print(
+        "half-lives in tokens: "
+        + " ".join(f"{life:.2g}" for life in lives[:10])
+        + f" (median {sorted(lives)[len(lives) // 2]:.2g})"
+    )
 
 
 def _load_lds(path: Path) -> Any:

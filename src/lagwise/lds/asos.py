@@ -55,8 +55,15 @@ class Expectations(NamedTuple):
     moments: FilteredMoments
 
 
-def filtered_moments(A: np.ndarray, state: SteadyState, observation: Observation, B: np.ndarray,
-                     start: np.ndarray | None = None, tol: float = 1e-12, max_rounds: int = 500) -> FilteredMoments:
+def filtered_moments(
+    A: np.ndarray,
+    state: SteadyState,
+    observation: Observation,
+    B: np.ndarray,
+    start: np.ndarray | None = None,
+    tol: float = 1e-12,
+    max_rounds: int = 500,
+) -> FilteredMoments:
     """Solve the h x h fixed point for X_r (step 1 of the design).
 
     Parameters
@@ -88,7 +95,9 @@ def filtered_moments(A: np.ndarray, state: SteadyState, observation: Observation
         return X, rho
 
     X_r = np.zeros((h, h)) if start is None else start
-    for rounds in range(1, max_rounds + 1):  # noqa: B007
+    rounds = 0
+    while rounds < max_rounds:
+        rounds += 1
         X, rho = sweep(X_r)
         change, size = np.linalg.norm(X[r] - X_r), np.linalg.norm(X[r])
         X_r = X[r]
@@ -107,8 +116,9 @@ def _solve_affine(step: Callable[[np.ndarray], np.ndarray], h: int, tol: float) 
     from scipy.sparse.linalg import LinearOperator, gmres
 
     constant = step(np.zeros((h, h)))
-    system = LinearOperator((h * h, h * h), dtype=np.float64, matvec=lambda x: (
-        x.ravel() - (step(x.reshape(h, h)) - constant).ravel()))
+    system = LinearOperator(
+        (h * h, h * h), dtype=np.float64, matvec=lambda x: x.ravel() - (step(x.reshape(h, h)) - constant).ravel()
+    )
     solution, failed = gmres(system, constant.ravel(), rtol=max(tol, 1e-12), atol=0.0, restart=60, maxiter=20)
     if failed or not np.isfinite(solution).all():
         raise np.linalg.LinAlgError("the moments of the filtered states did not converge")
@@ -125,8 +135,16 @@ def log_likelihood(A: np.ndarray, state: SteadyState, observation: Observation, 
     base = observation.trace - 2 * np.sum(A * rho_1) + np.trace(spread)
     cross = rho_1 @ GA.T
     errors = observation.B0 - cross - cross.T + spread @ observation.G
-    return float(-0.5 * (observation.logdet + state.logdet + observation.dimensions * np.log(2 * np.pi) + base
-                         + np.sum(errors * state.Omega.T)))
+    return float(
+        -0.5
+        * (
+            observation.logdet
+            + state.logdet
+            + observation.dimensions * np.log(2 * np.pi)
+            + base
+            + np.sum(errors * state.Omega.T)
+        )
+    )
 
 
 def tail_coefficients(state: SteadyState, A: np.ndarray, r: int) -> np.ndarray:
@@ -165,8 +183,9 @@ def smoothed_moments(A: np.ndarray, state: SteadyState, moments: FilteredMoments
     return sym(U_0 + state.Sigma_s), U_1 + state.Sigma_s @ J.T
 
 
-def expectations(parameters: Parameters, covariances: Any, r: int, *, keep_products: bool = True,
-                 start: np.ndarray | None = None) -> Expectations:
+def expectations(
+    parameters: Parameters, covariances: Any, r: int, *, keep_products: bool = True, start: np.ndarray | None = None
+) -> Expectations:
     """E step in its streaming form: no array R_k is ever made.
 
     Y_0 = C A X_r H'^(r+1) tail_0 + Psi_0 N L' tail_0 + sum_j [ F_j L' H'^j tail_0 + E_j L' tail_j ]
@@ -224,8 +243,9 @@ def expectations(parameters: Parameters, covariances: Any, r: int, *, keep_produ
     return Expectations(S_xx, S_10, Y, value, moments)
 
 
-def maximise(expected: Expectations, parameters: Parameters, covariances: Any,
-             update_Q: bool = True) -> tuple[Parameters, dict[str, int]]:
+def maximise(
+    expected: Expectations, parameters: Parameters, covariances: Any, update_Q: bool = True
+) -> tuple[Parameters, dict[str, int]]:
     """M step: A = S_10 S_xx^{-1}, Q = sym(S_xx - A S_10'), C = Y S_xx^{-1}, M = S_xx, each within its floor.
 
     Returns

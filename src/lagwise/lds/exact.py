@@ -6,6 +6,7 @@ stationary covariance.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -26,8 +27,14 @@ class Filtered(NamedTuple):
     log_likelihoods: np.ndarray
 
 
-def filter_steps(A: np.ndarray, Q: np.ndarray, start: np.ndarray, offsets: np.ndarray, measure: Measure,
-                 steady: np.ndarray | None = None) -> Filtered:
+def filter_steps(
+    A: np.ndarray,
+    Q: np.ndarray,
+    start: np.ndarray,
+    offsets: np.ndarray,
+    measure: Measure,
+    steady: np.ndarray | None = None,
+) -> Filtered:
     """Kalman filter with any measurement: ``measure(t, x, P)`` gives the updated x and P and a log-likelihood.
 
     Parameters
@@ -39,7 +46,7 @@ def filter_steps(A: np.ndarray, Q: np.ndarray, start: np.ndarray, offsets: np.nd
     """
     h, total = len(A), int(offsets[-1])
     out = Filtered(np.zeros((total, h)), np.zeros((total, h, h)), np.zeros((total, h)), np.zeros(total))
-    for begin, end in zip(offsets[:-1], offsets[1:]):
+    for begin, end in itertools.pairwise(offsets):
         x, P = np.zeros(h), start
         for t in range(begin, end):
             if t > begin:
@@ -53,7 +60,7 @@ def filter_steps(A: np.ndarray, Q: np.ndarray, start: np.ndarray, offsets: np.nd
 def smooth_steps(A: np.ndarray, Q: np.ndarray, filtered: Filtered, offsets: np.ndarray) -> np.ndarray:
     """Rauch-Tung-Striebel smoother; means (T, h)."""
     out = filtered.means.copy()
-    for begin, end in zip(offsets[:-1], offsets[1:]):
+    for begin, end in itertools.pairwise(offsets):
         for t in range(end - 2, begin - 1, -1):
             P = filtered.covariances[t]
             gain = np.linalg.solve(sym(A @ P @ A.T + Q), A @ P).T
@@ -61,8 +68,9 @@ def smooth_steps(A: np.ndarray, Q: np.ndarray, filtered: Filtered, offsets: np.n
     return out
 
 
-def whitened_measure(observation: Observation, rows: np.ndarray, scored: np.ndarray, own: np.ndarray,
-                     kinds: np.ndarray) -> Measure:
+def whitened_measure(
+    observation: Observation, rows: np.ndarray, scored: np.ndarray, own: np.ndarray, kinds: np.ndarray
+) -> Measure:
     """Measurement of whole rows through N'w.
 
     Parameters
@@ -103,6 +111,10 @@ def partial_measure(y: np.ndarray, C: np.ndarray, R: np.ndarray) -> Measure:
         e = y[t, seen[t]] - rows @ x
         solved = np.linalg.solve(S, np.column_stack([rows @ P, e]))
         size = seen[t].sum() * np.log(2 * np.pi) + np.linalg.slogdet(S)[1]
-        return x + P @ rows.T @ solved[:, -1], sym(P - P @ rows.T @ solved[:, :-1]), float(-0.5 * (size + e @ solved[:, -1]))
+        return (
+            x + P @ rows.T @ solved[:, -1],
+            sym(P - P @ rows.T @ solved[:, :-1]),
+            float(-0.5 * (size + e @ solved[:, -1])),
+        )
 
     return measure

@@ -52,10 +52,21 @@ class Learning:
     notes: dict[str, Any] = dataclasses.field(default_factory=dict)
 
 
-def run_em(learning: Learning, covariances: Any, r: int, n_iter: int, tol: float, *, update_Q: bool = True,
-           keep_products: bool = True, keep: str = "likelihood",
-           observer: Callable[[int, Iterate], Any] | None = None, checkpoint: str | os.PathLike[str] | None = None,
-           fingerprint: dict[str, Any] | None = None, report: Callable[[int, float], None] | None = None) -> None:
+def run_em(
+    learning: Learning,
+    covariances: Any,
+    r: int,
+    n_iter: int,
+    tol: float,
+    *,
+    update_Q: bool = True,
+    keep_products: bool = True,
+    keep: str = "likelihood",
+    observer: Callable[[int, Iterate], Any] | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    fingerprint: dict[str, Any] | None = None,
+    report: Callable[[int, float], None] | None = None,
+) -> None:
     """Alternate E and M steps until `n_iter` M steps are done, the gain is below `tol`, or the likelihood falls.
 
     `learning` is kept up to date at every moment, so that an interrupt leaves the best iterate in it. Each value in
@@ -73,8 +84,12 @@ def run_em(learning: Learning, covariances: Any, r: int, n_iter: int, tol: float
             if learning.best is None:
                 raise ValueError(f"the starting point has no steady state ({error}); use another init") from None
             learning.fell = True
-            warnings.warn(f"EM stopped after {number} iterations: {error}; the best iterate, number "
-                          f"{learning.best.number}, is kept", RuntimeWarning, stacklevel=3)
+            warnings.warn(
+                f"EM stopped after {number} iterations: {error}; the best iterate, number "
+                f"{learning.best.number}, is kept",
+                RuntimeWarning,
+                stacklevel=3,
+            )
             break
         iterate = Iterate(learning.current, expected.S_xx, number, value)
         previous = learning.history[-1] if learning.history else -np.inf
@@ -86,8 +101,12 @@ def run_em(learning: Learning, covariances: Any, r: int, n_iter: int, tol: float
         gain = value - previous
         if gain < -fall * max(abs(value), abs(previous), 1e-3) and number:
             learning.fell = True
-            warnings.warn(f"the log-likelihood fell by {-gain:.3g} nats a token at iteration {number}; the best iterate, "
-                          f"number {_best(learning).number}, is kept", RuntimeWarning, stacklevel=3)
+            warnings.warn(
+                f"the log-likelihood fell by {-gain:.3g} nats a token at iteration {number}; the best iterate, "
+                f"number {_best(learning).number}, is kept",
+                RuntimeWarning,
+                stacklevel=3,
+            )
             break
         if number and gain <= tol * max(abs(value), np.finfo(np.float64).tiny):
             learning.converged = True
@@ -119,11 +138,15 @@ def _judge(learning: Learning, iterate: Iterate, keep: str, observer: Callable[[
     number = None if answer is None or isinstance(answer, (bool, np.bool_)) else float(answer)
     if number is not None:
         if np.isnan(number):
-            raise ValueError(f"the callback returned NaN at iteration {iterate.number}; expected a number, True or None")
+            raise ValueError(
+                f"the callback returned NaN at iteration {iterate.number}; expected a number, True or None"
+            )
         learning.callback_values.append(number)
     if keep == "callback":
         if number is None and answer is None:
-            raise ValueError('keep="callback" needs a callback that returns a number at every iteration; it returned None')
+            raise ValueError(
+                'keep="callback" needs a callback that returns a number at every iteration; it returned None'
+            )
         best_so_far = max(learning.callback_values[:-1], default=-np.inf)
         if number is not None and (learning.best is None or number > best_so_far):
             learning.best = iterate
@@ -140,8 +163,11 @@ _FIELDS = ("A", "C", "Q", "M", "scale")
 
 
 def _pack(prefix: str, parameters: Parameters) -> dict[str, np.ndarray]:
-    return {f"{prefix}{name}": np.asarray(getattr(parameters, name)) for name in _FIELDS
-            if getattr(parameters, name) is not None}
+    return {
+        f"{prefix}{name}": np.asarray(getattr(parameters, name))
+        for name in _FIELDS
+        if getattr(parameters, name) is not None
+    }
 
 
 def _unpack(prefix: str, arrays: dict[str, np.ndarray], noise: str) -> Parameters:
@@ -154,12 +180,27 @@ def _unpack(prefix: str, arrays: dict[str, np.ndarray], noise: str) -> Parameter
 def save_checkpoint(path: str | os.PathLike[str], learning: Learning, fingerprint: dict[str, Any]) -> None:
     """Write the run so that `load_checkpoint` can take it up again with the same outcome, bit for bit."""
     best = _best(learning)
-    arrays = {**_pack("current.", learning.current), **_pack("best.", best.parameters), "best.S_xx": best.S_xx,
-              "guess": np.asarray(learning.guess), "history": np.array(learning.history),
-              "callback_values": np.array(learning.callback_values, dtype=np.float64)}
-    save_tensors(path, "lds-checkpoint", arrays, {
-        "noise": learning.current.noise, "best_number": best.number, "best_value": best.value,
-        "repairs": learning.repairs, "notes": learning.notes, "fingerprint": fingerprint})
+    arrays = {
+        **_pack("current.", learning.current),
+        **_pack("best.", best.parameters),
+        "best.S_xx": best.S_xx,
+        "guess": np.asarray(learning.guess),
+        "history": np.array(learning.history),
+        "callback_values": np.array(learning.callback_values, dtype=np.float64),
+    }
+    save_tensors(
+        path,
+        "lds-checkpoint",
+        arrays,
+        {
+            "noise": learning.current.noise,
+            "best_number": best.number,
+            "best_value": best.value,
+            "repairs": learning.repairs,
+            "notes": learning.notes,
+            "fingerprint": fingerprint,
+        },
+    )
 
 
 def load_checkpoint(path: str | os.PathLike[str], fingerprint: dict[str, Any]) -> Learning:
@@ -167,10 +208,20 @@ def load_checkpoint(path: str | os.PathLike[str], fingerprint: dict[str, Any]) -
     _, arrays, meta = load_tensors(path, "lds-checkpoint")
     for name, value in fingerprint.items():
         if meta["fingerprint"].get(name) != value:
-            raise ValueError(f"the checkpoint {os.fspath(path)} was made with {name}={meta['fingerprint'].get(name)!r}, "
-                             f"this fit has {value!r}; use the same options and counts, or another file")
+            raise ValueError(
+                f"the checkpoint {os.fspath(path)} was made with {name}={meta['fingerprint'].get(name)!r}, "
+                f"this fit has {value!r}; use the same options and counts, or another file"
+            )
     noise = meta["noise"]
-    best = Iterate(_unpack("best.", arrays, noise), np.array(arrays["best.S_xx"]), meta["best_number"], meta["best_value"])
-    return Learning(_unpack("current.", arrays, noise), [float(x) for x in arrays["history"]], best,
-                    repairs=meta["repairs"], callback_values=[float(x) for x in arrays["callback_values"]],
-                    guess=np.array(arrays["guess"]), notes=meta["notes"])
+    best = Iterate(
+        _unpack("best.", arrays, noise), np.array(arrays["best.S_xx"]), meta["best_number"], meta["best_value"]
+    )
+    return Learning(
+        _unpack("current.", arrays, noise),
+        [float(x) for x in arrays["history"]],
+        best,
+        repairs=meta["repairs"],
+        callback_values=[float(x) for x in arrays["callback_values"]],
+        guess=np.array(arrays["guess"]),
+        notes=meta["notes"],
+    )

@@ -60,8 +60,15 @@ class Pieces(NamedTuple):
         return cls(begins, np.minimum(length, offsets[1:][owner] - begins), number == 0, number == counts[owner] - 1)
 
 
-def filter_sequences(recursion: Recursion, table: np.ndarray, ids: np.ndarray, offsets: np.ndarray, out: np.ndarray,
-                     n_threads: int | None = None, piece_length: int | None = None) -> None:
+def filter_sequences(
+    recursion: Recursion,
+    table: np.ndarray,
+    ids: np.ndarray,
+    offsets: np.ndarray,
+    out: np.ndarray,
+    n_threads: int | None = None,
+    piece_length: int | None = None,
+) -> None:
     """Filtered states xhat_t = H xhat_{t-1} + table[id_t], each sequence from zero.
 
     Parameters
@@ -90,7 +97,9 @@ def filter_sequences(recursion: Recursion, table: np.ndarray, ids: np.ndarray, o
             kernels.filter_lanes(table, ids, begins, lengths, MISSING, HT, AT, t0, t1, X, Y, out)
 
     def advance(lanes: np.ndarray, t0: int, t1: int, Z: np.ndarray, Y: np.ndarray) -> None:
-        kernels.add_carries_forward(ids, pieces.begins[lanes], pieces.lengths[lanes], MISSING, HT, AT, t0, t1, Z, Y, out)
+        kernels.add_carries_forward(
+            ids, pieces.begins[lanes], pieces.lengths[lanes], MISSING, HT, AT, t0, t1, Z, Y, out
+        )
 
     _run(local, _groups(pieces.lengths), n_threads)
     ends = pieces.begins + pieces.lengths - 1
@@ -98,8 +107,13 @@ def filter_sequences(recursion: Recursion, table: np.ndarray, ids: np.ndarray, o
     _settle(advance, pieces, heirs, out[ends[heirs - 1]], +1, n_threads)
 
 
-def smooth_sequences(recursion: Recursion, offsets: np.ndarray, states: np.ndarray, n_threads: int | None = None,
-                     piece_length: int | None = None) -> None:
+def smooth_sequences(
+    recursion: Recursion,
+    offsets: np.ndarray,
+    states: np.ndarray,
+    n_threads: int | None = None,
+    piece_length: int | None = None,
+) -> None:
     """Turn filtered states into smoothed ones in place: xbar_t = J xbar_{t+1} + F xhat_t, xbar_T = xhat_T."""
     from lagwise._kernels import kalman_blocks as kernels
 
@@ -132,14 +146,14 @@ def predict_from_filtered(recursion: Recursion, offsets: np.ndarray, states: np.
     starts = offsets[:-1][np.diff(offsets) > 0]
     for stop in range(len(states), 0, -step):  # from the end, so that what is read has not been written
         start = max(stop - step, 0)
-        source = states[max(start - 1, 0):stop - 1] @ recursion.A.T
-        states[max(start, 1):stop] = source
+        source = states[max(start - 1, 0) : stop - 1] @ recursion.A.T
+        states[max(start, 1) : stop] = source
     states[starts] = 0
 
 
 def _groups(lengths: np.ndarray) -> list[np.ndarray]:
     order = np.argsort(-lengths, kind="stable")
-    return [order[i:i + LANES] for i in range(0, len(order), LANES)]
+    return [order[i : i + LANES] for i in range(0, len(order), LANES)]
 
 
 def _slices(n_lanes: int, longest: int, flops: int) -> list[tuple[int, int]]:
@@ -147,8 +161,9 @@ def _slices(n_lanes: int, longest: int, flops: int) -> list[tuple[int, int]]:
     return [(t, min(t + step, int(longest))) for t in range(0, int(longest), step)]
 
 
-def _run(work: Callable[[np.ndarray, Callable[[], bool]], None], groups: list[np.ndarray],
-         n_threads: int | None) -> None:
+def _run(
+    work: Callable[[np.ndarray, Callable[[], bool]], None], groups: list[np.ndarray], n_threads: int | None
+) -> None:
     """Run `work` on every group of lanes; an interrupt stops the others at their next slice."""
     with single_threaded_blas():
         threads = min(resolve_threads(n_threads), len(groups))
@@ -166,8 +181,14 @@ def _run(work: Callable[[np.ndarray, Callable[[], bool]], None], groups: list[np
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _settle(advance: Callable[[np.ndarray, int, int, np.ndarray, np.ndarray], None], pieces: Pieces, heirs: np.ndarray,
-            carries: np.ndarray, direction: int, n_threads: int | None) -> None:
+def _settle(
+    advance: Callable[[np.ndarray, int, int, np.ndarray, np.ndarray], None],
+    pieces: Pieces,
+    heirs: np.ndarray,
+    carries: np.ndarray,
+    direction: int,
+    n_threads: int | None,
+) -> None:
     """Add the carries to the pieces `heirs`; what outlives a piece goes on to the piece after (before) it."""
     carries = np.array(carries)
     if len(heirs) == 0:
@@ -176,8 +197,13 @@ def _settle(advance: Callable[[np.ndarray, int, int, np.ndarray, np.ndarray], No
     while len(heirs):
         left = np.zeros_like(carries)
 
-        def work(part: np.ndarray, stopped: Callable[[], bool], heirs: np.ndarray = heirs,
-                 carries: np.ndarray = carries, left: np.ndarray = left) -> None:
+        def work(
+            part: np.ndarray,
+            stopped: Callable[[], bool],
+            heirs: np.ndarray = heirs,
+            carries: np.ndarray = carries,
+            left: np.ndarray = left,
+        ) -> None:
             Z = np.ascontiguousarray(carries[part])
             Y = np.empty_like(Z)
             lanes, t = heirs[part], 0

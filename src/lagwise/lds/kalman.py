@@ -47,8 +47,9 @@ def update(Sigma_1: np.ndarray, G: np.ndarray, M: np.ndarray) -> tuple[np.ndarra
     return Phi, W, L, sym(Sigma_1 - L @ G @ Sigma_1)
 
 
-def predictive_covariance(A: np.ndarray, Q: np.ndarray, observation: Observation, tol: float = 1e-13,
-                          max_steps: int = 60) -> np.ndarray:
+def predictive_covariance(
+    A: np.ndarray, Q: np.ndarray, observation: Observation, tol: float = 1e-13, max_steps: int = 60
+) -> np.ndarray:
     """Solve the Riccati equation of the filter by structure-preserving doubling, then polish by plain steps.
 
     Sigma = A Sigma (I + I_D Sigma)^{-1} A' + Q with the information of one word, I_D = C'D^+C = (I - G M)^{-1} G.

@@ -3,32 +3,38 @@
 from __future__ import annotations
 
 import os
-import warnings
-import zlib
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from .._estimator import Estimator
 from .._files import save_tensors
-from .._progress import Progress
-from .._validation import check_bool, check_choice, check_fitted, check_int, check_random_state, check_real
+from .._validation import check_choice, check_fitted, check_int
 from ..vocabulary import Vocabulary
 from . import fitting
 from .dynamics import Dynamics
-from .parameters import NOISE_KINDS, Parameters, clip_lead, noise_scale, sym
+from .learner import Learner
+from .parameters import Parameters, sym
 from .readout import Readout, check_data
-from .series import LagCovariances, SeriesSpace, check_offsets
-from .starts import INITS, choose_start, random_start
-from .statistics import Covariances, TextCovariances, WordSpace
-from .subspace import Subspace, hankel_svd, identify, numerical_rank
+from .series import SeriesSpace, check_offsets
+from .statistics import WordSpace
 from .tokens import as_ids, cut_lengths
 
 KINDS = ("smoothed", "filtered", "predicted")
+_FACTS = (
+    "n_iter_",
+    "best_iter_",
+    "converged_",
+    "fell_",
+    "interrupted_",
+    "noise_floor_",
+    "start_",
+    "start_likelihoods_",
+    "repairs_",
+    "boundary_",
+)
 
 
-class LDS(Estimator):
+class LDS(Learner):
     """Linear dynamical system of a text (or of a numeric series), learned from lagged counts alone.
 
     x_{t+1} = A x_t + eta, w_t = C x_t + eps, with w_t the whitened, centred indicator of the word at t. Subspace
@@ -106,226 +112,35 @@ class LDS(Estimator):
     Dynamical System with ASOS", ICML 2010.
     """
 
-    def __init__(self, n_components: int = 100, ssid_lags: int = 4, em_lags: int = 7, pseudocount: float = 10.0,
-                 n_iter: int = 50, tol: float = 1e-6, init: Any = "best", noise: str = "full",
-                 whiten_ssid: bool = True, c_from: str = "block", update_transition_noise: bool = True,
-                 unknown: str = "zero", memory: Any = None, dtype: str = "float32", random_state: Any = 0,
-                 n_threads: int | None = None):
-        self.n_components, self.ssid_lags, self.em_lags, self.pseudocount = n_components, ssid_lags, em_lags, pseudocount
+    def __init__(
+        self,
+        n_components: int = 100,
+        ssid_lags: int = 4,
+        em_lags: int = 7,
+        pseudocount: float = 10.0,
+        n_iter: int = 50,
+        tol: float = 1e-6,
+        init: Any = "best",
+        noise: str = "full",
+        whiten_ssid: bool = True,
+        c_from: str = "block",
+        update_transition_noise: bool = True,
+        unknown: str = "zero",
+        memory: Any = None,
+        dtype: str = "float32",
+        random_state: Any = 0,
+        n_threads: int | None = None,
+    ):
+        self.n_components, self.ssid_lags, self.em_lags, self.pseudocount = (
+            n_components,
+            ssid_lags,
+            em_lags,
+            pseudocount,
+        )
         self.n_iter, self.tol, self.init, self.noise = n_iter, tol, init, noise
         self.whiten_ssid, self.c_from, self.update_transition_noise = whiten_ssid, c_from, update_transition_noise
         self.unknown, self.memory, self.dtype = unknown, memory, dtype
         self.random_state, self.n_threads = random_state, n_threads
-
-    def _check(self) -> None:
-        check_int("n_components", self.n_components, 1)
-        check_int("ssid_lags", self.ssid_lags, 2)
-        check_int("em_lags", self.em_lags, 1)
-        check_int("n_iter", self.n_iter, 0)
-        check_real("pseudocount", self.pseudocount, 0)
-        check_real("tol", self.tol, 0)
-        if not isinstance(self.init, LDS):
-            check_choice("init", self.init, INITS)
-        check_choice("noise", self.noise, NOISE_KINDS)
-        check_choice("c_from", self.c_from, ("block", "regression"))
-        check_choice("unknown", self.unknown, ("zero", "missing"))
-        check_choice("dtype", np.dtype(self.dtype).name, ("float32", "float64"))
-        check_bool("whiten_ssid", self.whiten_ssid)
-        check_bool("update_transition_noise", self.update_transition_noise)
-
-    # --- learning ---------------------------------------------------------------------------------------------------
-
-    def fit(self, counts: Any, y: Any = None, *, callback: Callable[[int, LDS], Any] | None = None,
-            keep: str = "likelihood", checkpoint: str | os.PathLike[str] | None = None, resume: bool = False,
-            progress: bool | None = None) -> LDS:
-        """Learn from a count store or from `LagCovariances`.
-
-        Parameters
-        ----------
-        counts : CountStore or LagCovariances
-            With lags up to max(2 ssid_lags - 1, em_lags).
-        callback : callable, optional
-            Called as ``callback(iteration, model)`` with the model of each iteration, fitted as far as it goes. True
-            stops; a number is recorded in ``callback_values_``.
-        keep : {"likelihood", "callback"}
-            Which iterate becomes the model: the likeliest, or that of the highest callback value.
-        checkpoint : path, optional
-            File that holds the run after every iteration.
-        resume : bool
-            Go on from `checkpoint` where it exists; the outcome is that of an unbroken run.
-        progress : bool or None
-            True shows iterations and log-likelihood on standard error.
-
-        Returns
-        -------
-        LDS
-            self
-
-        Raises
-        ------
-        ValueError
-            For counts without the lags, a Hankel rank below `n_components`, or parameters out of range.
-        KeyboardInterrupt
-            On Ctrl-C, after the best iterate so far has been stored (``interrupted_``).
-        """
-        self._check()
-        check_choice("keep", keep, ("likelihood", "callback"))
-        if keep == "callback" and callback is None:
-            raise ValueError('keep="callback" needs a callback that returns a number')
-        covariances = self._covariances(counts)
-        series = isinstance(covariances, SeriesSpace)
-        if series and self.noise == "bohning":
-            raise ValueError('noise="bohning" is a bound for words; a numeric series takes "full", "diagonal" or "spherical"')
-        for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
-            delattr(self, name)
-        self.vocabulary_ = None if series else counts.vocabulary
-        self.boundary_ = "line" if series else counts.options.get("boundary", "line")
-        self.noise_floor_ = covariances.noise_floor * np.sqrt(self.ssid_lags)
-        self.interrupted_ = False
-        fingerprint = self._fingerprint(covariances)
-        if resume and checkpoint is None:
-            raise ValueError("resume=True needs checkpoint=, the file to go on from")
-        if resume and os.path.exists(checkpoint):  # type: ignore[arg-type]
-            learning = fitting.load_checkpoint(checkpoint, fingerprint)  # type: ignore[arg-type]
-            self.hankel_values_ = np.array(learning.notes["hankel_values"])
-            self.start_, self.start_likelihoods_ = learning.notes["start"], learning.notes["start_likelihoods"]
-        else:
-            learning = fitting.Learning(self._start(covariances, progress))
-            learning.notes = {"hankel_values": self.hankel_values_.tolist(), "start": self.start_,
-                              "start_likelihoods": self.start_likelihoods_}
-
-        def observer(number: int, iterate: fitting.Iterate) -> Any:
-            self._adopt(learning, iterate, covariances)
-            return callback(number, self) if callback else None
-
-        try:
-            with Progress(progress, "EM", self.n_iter, "iterations") as bar:
-                fitting.run_em(
-                    learning, covariances, self.em_lags, self.n_iter, self.tol, update_Q=self.update_transition_noise,
-                    keep_products=self._keep_products(covariances), keep=keep, observer=observer if callback else None,
-                    checkpoint=checkpoint, fingerprint=fingerprint,
-                    report=lambda number, value: bar.update(number, f"{value:.6f} nats above i.i.d."))
-        except KeyboardInterrupt:
-            self.interrupted_ = True
-            if learning.best is not None:
-                self._adopt(learning, learning.best, covariances)
-            raise
-        assert learning.best is not None
-        self._adopt(learning, learning.best, covariances)
-        if sum(self.repairs_.values()):
-            warnings.warn(f"EM moved eigenvalues back to their floors: {self.repairs_}", RuntimeWarning, stacklevel=2)
-        return self
-
-    def _covariances(self, counts: Any, max_lag: int | None = None) -> Covariances:
-        need = max(2 * self.ssid_lags - 1, self.em_lags) if max_lag is None else max_lag
-        if isinstance(counts, LagCovariances):
-            if counts.max_lag < need:
-                raise ValueError(f"the covariances hold lags 1..{counts.max_lag}, SSID with r={self.ssid_lags} and EM with "
-                                 f"{self.em_lags} lags need 1..{need}; estimate again with max_lag={need}")
-            return counts
-        return TextCovariances(counts, need, float(self.pseudocount), self.dtype, self.n_threads)
-
-    def _keep_products(self, covariances: Covariances) -> bool:
-        if self.memory is None:
-            return True
-        from ..spool import parse_memory
-
-        products = self.em_lags * covariances.n_features * self.n_components * covariances.dtype.itemsize
-        return products <= (parse_memory(self.memory) or 0) / 2
-
-    def _fingerprint(self, covariances: Covariances) -> dict[str, Any]:
-        options = {name: getattr(self, name) for name in (
-            "n_components", "ssid_lags", "em_lags", "noise", "whiten_ssid", "c_from", "update_transition_noise")}
-        options["dtype"], options["pseudocount"] = np.dtype(self.dtype).name, float(self.pseudocount)
-        probe = covariances.matmat(1, np.ones((covariances.n_features, 1), covariances.dtype))
-        words = covariances.mu if covariances.mu is not None else covariances.variances
-        options["data"] = zlib.crc32(np.ascontiguousarray(words).tobytes()) ^ zlib.crc32(np.ascontiguousarray(probe).tobytes())
-        return options
-
-    def _start(self, covariances: Covariances, progress: bool | None) -> Parameters:
-        self.hankel_values_, self.start_, self.start_likelihoods_ = np.zeros(0), "given", {}
-        if isinstance(self.init, LDS):
-            return self._start_from(self.init, covariances)
-        rng = check_random_state(self.random_state)
-        self.start_ = str(self.init)
-        if self.init == "random":
-            return random_start(covariances, self.n_components, rng, self.noise)
-        found = self._identify(covariances, rng, progress)
-        self.hankel_values_ = found.values
-        parameters, self.start_, self.start_likelihoods_ = choose_start(
-            found, covariances, self.em_lags, self.init, self.noise)
-        return parameters
-
-    def _identify(self, covariances: Covariances, rng: np.random.Generator, progress: bool | None) -> Subspace:
-        from .subspace import POWER_ITERATIONS, Rescaled
-
-        with Progress(progress, "SSID", POWER_ITERATIONS, "passes") as bar:
-            if self.whiten_ssid:
-                return identify(covariances, self.n_components, self.ssid_lags, rng, self.c_from, report=bar.update)
-            raw = Rescaled(covariances)
-            found = identify(raw, self.n_components, self.ssid_lags, rng, self.c_from, report=bar.update)
-            return Subspace(found.A, raw.restore(found.C), raw.restore(found.Gx), found.values)
-
-    def _start_from(self, other: LDS, covariances: Covariances) -> Parameters:
-        check_fitted(other, "A_")
-        if other.C_.shape != (covariances.n_features, self.n_components):
-            raise ValueError(f"init is an LDS of {other.C_.shape[0]} features and {other.C_.shape[1]} components; "
-                             f"expected {covariances.n_features} and {self.n_components}")
-        if other.vocabulary_ is not None and other.vocabulary_.words != getattr(self.vocabulary_, "words", None):
-            raise ValueError("init is an LDS over another vocabulary; count the text with vocabulary=init.vocabulary_")
-        C = np.asarray(other.C_, dtype=np.float64)
-        space = other._readout.space
-        if isinstance(space, WordSpace) and isinstance(covariances, WordSpace):
-            C = C / space.s[:, None] * covariances.s[:, None]
-        elif isinstance(space, SeriesSpace) and isinstance(covariances, SeriesSpace):
-            C = np.linalg.solve(covariances.factor, space.factor @ C)
-        else:
-            raise ValueError("init is an LDS of a text where a series is fitted, or the other way round")
-        C = np.ascontiguousarray(C, dtype=covariances.dtype)
-        with covariances.tall.running():
-            covariances.clean(C)
-            M = np.array(other.M_, dtype=np.float64)
-            if not np.array_equal(C, other.C_):
-                M = clip_lead(sym(covariances.tall.gram(C, C)), M)[0]
-            return Parameters(np.array(other.A_), C, np.array(other.Q_), M, self.noise,
-                              noise_scale(self.noise, C, M, covariances))
-
-    def _adopt(self, learning: fitting.Learning, iterate: fitting.Iterate, covariances: Any) -> None:
-        """Make an iterate the model."""
-        par = iterate.parameters
-        self.A_, self.C_, self.Q_, self.M_, self.noise_scale_ = par.A, par.C, par.Q, par.M, par.scale
-        self.state_covariance_ = iterate.S_xx
-        self.history_ = np.array(learning.history)
-        self.n_iter_, self.best_iter_ = len(learning.history) - 1, iterate.number
-        self.converged_, self.fell_ = learning.converged, learning.fell
-        self.repairs_ = dict(learning.repairs)
-        self.callback_values_ = np.array(learning.callback_values)
-        if isinstance(covariances, WordSpace):
-            space: Any = WordSpace(covariances.mu, covariances.mu_0, covariances.dtype, self.n_threads)  # type: ignore[arg-type]
-        else:
-            space = SeriesSpace(covariances.mean, covariances.factor)
-        self._readout = Readout(par, space, iterate.S_xx, self.unknown)
-        self.gain_ = self._readout.state.L
-
-    def suggest_components(self, counts: Any = None, max_components: int = 200) -> int:
-        """How many components the Hankel values carry: those above the noise floor and 1/1000 of the first.
-
-        Parameters
-        ----------
-        counts : CountStore or LagCovariances, optional
-            Work out the values for these; without it those of the fit, which hold only about n_components.
-        max_components : int
-        """
-        if counts is None:
-            check_fitted(self, "A_")
-            values, floor, dtype = self.hankel_values_, self.noise_floor_, np.dtype(self.dtype)
-        else:
-            self._check()
-            covariances = self._covariances(counts, 2 * self.ssid_lags - 1)
-            limit = min(check_int("max_components", max_components, 1), covariances.n_dimensions * self.ssid_lags)
-            values = hankel_svd(covariances, self.ssid_lags, limit, check_random_state(self.random_state))[1][:limit]
-            floor, dtype = covariances.noise_floor * np.sqrt(self.ssid_lags), covariances.dtype
-        return min(numerical_rank(values, dtype), int(np.sum(values > floor)))
 
     @classmethod
     def from_parameters(cls, A: Any, C: Any, Q: Any, R: Any, mean: Any = None) -> LDS:
@@ -363,8 +178,17 @@ class LDS(Estimator):
         y = check_data(X, self._readout.space)
         return y, check_offsets(cut_lengths(lengths, len(y)), len(y))
 
-    def transform(self, X: Any, lengths: Any = None, *, kind: str = "smoothed", whiten: bool = False, unit: bool = False,
-                  steady: bool = True, out: np.ndarray | None = None) -> np.ndarray:
+    def transform(
+        self,
+        X: Any,
+        lengths: Any = None,
+        *,
+        kind: str = "smoothed",
+        whiten: bool = False,
+        unit: bool = False,
+        steady: bool = True,
+        out: np.ndarray | None = None,
+    ) -> np.ndarray:
         """States of the tokens of any text.
 
         Parameters
@@ -402,7 +226,7 @@ class LDS(Estimator):
         if whiten or unit:
             root = self._readout.whitener().astype(dtype)
             for start in range(0, len(out), 65536):
-                block = out[start:start + 65536]
+                block = out[start : start + 65536]
                 if whiten:
                     block[...] = block @ root
                 if unit:
@@ -410,8 +234,9 @@ class LDS(Estimator):
                     block /= np.where(size > 0, size, 1)
         return out
 
-    def score(self, X: Any, lengths: Any = None, *, steady: bool = True, relative: bool = False,
-              per_token: bool = False) -> Any:
+    def score(
+        self, X: Any, lengths: Any = None, *, steady: bool = True, relative: bool = False, per_token: bool = False
+    ) -> Any:
         """Log-likelihood in nats of tokens or of a series under the filter.
 
         Parameters
@@ -462,7 +287,7 @@ class LDS(Estimator):
         tendency = self._readout.forecast(states[-1] if len(states) else np.zeros(len(self.A_)), steps)
         if self.vocabulary_ is None or top is None:
             return tendency
-        order = np.argsort(-tendency, kind="stable")[:check_int("top", top, 1)]
+        order = np.argsort(-tendency, kind="stable")[: check_int("top", top, 1)]
         return [(self.vocabulary_[int(i)], float(tendency[i])) for i in order]
 
     def type_vectors(self) -> np.ndarray:
@@ -495,9 +320,16 @@ class LDS(Estimator):
         """Write the model to one file; `lagwise.load` reads it."""
         check_fitted(self, "A_")
         space = self._readout.space
-        arrays = {"A": self.A_, "C": self.C_, "Q": self.Q_, "M": self.M_, "S_xx": self.state_covariance_,
-                  "history": self.history_, "hankel_values": self.hankel_values_,
-                  "callback_values": np.asarray(self.callback_values_, dtype=np.float64)}
+        arrays = {
+            "A": self.A_,
+            "C": self.C_,
+            "Q": self.Q_,
+            "M": self.M_,
+            "S_xx": self.state_covariance_,
+            "history": self.history_,
+            "hankel_values": self.hankel_values_,
+            "callback_values": np.asarray(self.callback_values_, dtype=np.float64),
+        }
         if self.noise_scale_ is not None:
             arrays["scale"] = np.asarray(self.noise_scale_)
         params = self.get_params(deep=False)
@@ -506,8 +338,7 @@ class LDS(Estimator):
         params["dtype"] = np.dtype(self.dtype).name
         params["n_threads"] = None
         meta: dict[str, Any] = {"params": params, "noise": self._readout.parameters.noise}
-        for name in ("n_iter_", "best_iter_", "converged_", "fell_", "interrupted_", "noise_floor_", "start_",
-                     "start_likelihoods_", "repairs_", "boundary_"):
+        for name in _FACTS:
             meta[name] = getattr(self, name)
         if self.vocabulary_ is None:
             arrays.update(mean=space.mean, factor=space.factor)
@@ -519,11 +350,12 @@ class LDS(Estimator):
     @classmethod
     def _from_tensors(cls, arrays: dict[str, np.ndarray], meta: dict[str, Any]) -> LDS:
         model = cls(**meta["params"])
-        for name in ("n_iter_", "best_iter_", "converged_", "fell_", "interrupted_", "noise_floor_", "start_",
-                     "start_likelihoods_", "repairs_", "boundary_"):
+        for name in _FACTS:
             setattr(model, name, meta[name])
-        small = {name: np.array(arrays[name]) for name in ("A", "Q", "M", "S_xx", "history", "hankel_values",
-                                                             "callback_values")}
+        small = {
+            name: np.array(arrays[name])
+            for name in ("A", "Q", "M", "S_xx", "history", "hankel_values", "callback_values")
+        }
         scale = np.array(arrays["scale"]) if "scale" in arrays else None
         if meta["noise"] == "spherical":
             scale = np.asarray(scale).reshape(())
@@ -541,4 +373,3 @@ class LDS(Estimator):
         model._readout = Readout(parameters, space, small["S_xx"], model.unknown)
         model.gain_ = model._readout.state.L
         return model
-

@@ -186,10 +186,10 @@ def clip_radius(A: np.ndarray, limit: float = RADIUS_LIMIT) -> tuple[np.ndarray,
     moved, i = 0, 0
     while i < len(T):
         size = 2 if i + 1 < len(T) and T[i + 1, i] != 0 else 1
-        block = T[i:i + size, i:i + size]
+        block = T[i : i + size, i : i + size]
         modulus = np.abs(np.linalg.eigvals(block)).max()
         if modulus > limit:
-            T[i:i + size, i:i + size] = block * (limit / modulus)
+            T[i : i + size, i : i + size] = block * (limit / modulus)
             moved += size
         i += size
     return Z @ T @ Z.T, moved

@@ -65,8 +65,15 @@ class Readout:
 
     # --- states -----------------------------------------------------------------------------------------------------
 
-    def states(self, data: np.ndarray, offsets: np.ndarray, kind: str, steady: bool = True, out: np.ndarray | None = None,
-               n_threads: int | None = None) -> np.ndarray:
+    def states(
+        self,
+        data: np.ndarray,
+        offsets: np.ndarray,
+        kind: str,
+        steady: bool = True,
+        out: np.ndarray | None = None,
+        n_threads: int | None = None,
+    ) -> np.ndarray:
         """Filtered, smoothed or predicted states (T, h) of ids (T,) or of a numeric series (T, p)."""
         h = len(self.S_xx)
         if out is None:
@@ -125,7 +132,9 @@ class Readout:
             own[known] = np.broadcast_to(self._own, self.space.n_features)[data[known]]
             kinds = np.where(known, 0, 2 if self.unknown == "missing" else 1)
         measure = exact.whitened_measure(self.observation, rows, scored, own, kinds)
-        return exact.filter_steps(par.A, par.Q, self.stationary, offsets, measure, self.state.Sigma_1 if steady else None)
+        return exact.filter_steps(
+            par.A, par.Q, self.stationary, offsets, measure, self.state.Sigma_1 if steady else None
+        )
 
     def _series_noise(self) -> np.ndarray:
         par, p = self.parameters, self.space.n_features
@@ -149,8 +158,14 @@ class Readout:
     def _own(self) -> Any:
         return self.space.own_terms(self.parameters.noise, self.parameters.scale)
 
-    def log_likelihoods(self, data: np.ndarray, offsets: np.ndarray, steady: bool = True, relative: bool = False,
-                        n_threads: int | None = None) -> np.ndarray:
+    def log_likelihoods(
+        self,
+        data: np.ndarray,
+        offsets: np.ndarray,
+        steady: bool = True,
+        relative: bool = False,
+        n_threads: int | None = None,
+    ) -> np.ndarray:
         """Nats of each token (T,), in the data's own coordinates; zero where nothing is known.
 
         With `relative` less those of the model without a state.
@@ -225,7 +240,7 @@ class Readout:
         now, gains, after = singular_pairs(A, self.S_xx)
         eigenvalues = np.linalg.eigvals(A)
         eigenvalues = eigenvalues[np.lexsort((eigenvalues.imag, eigenvalues.real, -np.abs(eigenvalues).round(12)))]
-        root, inverse = symmetric_roots(self.S_xx)
+        inverse = symmetric_roots(self.S_xx)[1]
         scale = self._ranking(rank)
         pairs = []
         for i in range(len(A) if n_pairs is None else min(n_pairs, len(A))):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -100,13 +101,13 @@ class LagCovariances(SeriesSpace):
         mean = np.nanmean(y, axis=0)
         centred = np.where(seen, y - mean, 0.0) / np.sqrt(seen.mean(axis=0))
         psi = np.zeros((max_lag + 1, y.shape[1], y.shape[1]))
-        for start, stop in zip(bounds[:-1], bounds[1:]):
+        for start, stop in itertools.pairwise(bounds):
             part = centred[start:stop]
             for k in range(max_lag + 1):
                 if circular:
                     psi[k] += np.roll(part, -k, axis=0).T @ part
                 elif k < len(part):
-                    psi[k] += part[k:].T @ part[:len(part) - k]
+                    psi[k] += part[k:].T @ part[: len(part) - k]
         return cls(psi / len(y), mean, len(y))
 
     def matmat(self, k: int, X: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
@@ -143,7 +144,9 @@ def check_offsets(offsets: Any, total: int) -> np.ndarray:
         raise ValueError(f"offsets have shape {bounds.shape} and dtype {bounds.dtype}; expected whole numbers (n + 1,)")
     bounds = bounds.astype(np.int64)
     if bounds[0] != 0 or bounds[-1] != total or (np.diff(bounds) < 0).any():
-        raise ValueError(f"offsets must rise from 0 to the number of steps, {total}; they go from {bounds[0]} to {bounds[-1]}")
+        raise ValueError(
+            f"offsets must rise from 0 to the number of steps, {total}; they go from {bounds[0]} to {bounds[-1]}"
+        )
     return bounds
 
 

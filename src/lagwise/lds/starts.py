@@ -18,8 +18,9 @@ LEAD_GRID = (0.3, 0.5, 0.7, 0.9, 0.98)
 INITS = ("best", "innovations", "identity", "moments", "random")
 
 
-def innovations(A: np.ndarray, G: np.ndarray, GxC: np.ndarray, GxGx: np.ndarray, max_steps: int = 2000,
-                tol: float = 1e-12) -> np.ndarray | None:
+def innovations(
+    A: np.ndarray, G: np.ndarray, GxC: np.ndarray, GxGx: np.ndarray, max_steps: int = 2000, tol: float = 1e-12
+) -> np.ndarray | None:
     """Covariance of the one-step predictor from the forward innovations Riccati equation, or None.
 
     Sigma <- A Sigma A' + (G_x - A Sigma C')(P - C Sigma C')^+ (G_x - A Sigma C')', from 0. None where P - C Sigma C'
@@ -55,8 +56,9 @@ def moments(A: np.ndarray, G: np.ndarray, B: np.ndarray) -> np.ndarray:
     return sym(np.linalg.lstsq(left, right, rcond=None)[0])
 
 
-def candidates(found: Subspace, G: np.ndarray, B: np.ndarray, covariances: Any,
-               which: str) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+def candidates(
+    found: Subspace, G: np.ndarray, B: np.ndarray, covariances: Any, which: str
+) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
     """Yield (name, Q, M) of the starts asked for: one, or every one for "best"."""
     A = found.A
     h = len(A)
@@ -77,8 +79,9 @@ def candidates(found: Subspace, G: np.ndarray, B: np.ndarray, covariances: Any,
         yield "moments", Q, solve_lyapunov(A, Q)
 
 
-def choose_start(found: Subspace, covariances: Any, em_lags: int, init: str = "best",
-                 noise: str = "full") -> tuple[Parameters, str, dict[str, float]]:
+def choose_start(
+    found: Subspace, covariances: Any, em_lags: int, init: str = "best", noise: str = "full"
+) -> tuple[Parameters, str, dict[str, float]]:
     """Complete A and C by the noise covariances of the highest likelihood.
 
     Returns

@@ -87,7 +87,7 @@ class Covariances:
 
 
 def smoothed_frequencies(unigrams: np.ndarray, pseudocount: float) -> tuple[np.ndarray, np.ndarray, float]:
-    """(mu_0, mu, lambda): frequencies, frequencies smoothed by `pseudocount` counts a word, weight of the uniform part."""
+    """(mu_0, mu, lambda): frequencies, plain and smoothed by `pseudocount` counts a word; uniform weight."""
     total, V = float(unigrams.sum()), len(unigrams)
     mu_0 = unigrams / total
     weight = pseudocount * V / (total + pseudocount * V)
@@ -111,7 +111,7 @@ class WordSpace(Covariances):
         self.dtype = np.dtype(dtype)
         self.n_threads = resolve_threads(n_threads)
         self.tall = Tall(self.n_threads)
-        self.s, self.q = self.mu ** -0.5, np.sqrt(self.mu)
+        self.s, self.q = self.mu**-0.5, np.sqrt(self.mu)
         self.variances = 1 - self.mu
 
     def word_rows(self, N: np.ndarray, smoothed: bool = False) -> np.ndarray:
@@ -160,8 +160,9 @@ class TextCovariances(WordSpace):
     ends and gaps; the factor 1 - lambda keeps it so when Psi_0 is smoothed.
     """
 
-    def __init__(self, counts: Any, max_lag: int, pseudocount: float = 10.0, dtype: Any = "float32",
-                 n_threads: int | None = None):
+    def __init__(
+        self, counts: Any, max_lag: int, pseudocount: float = 10.0, dtype: Any = "float32", n_threads: int | None = None
+    ):
         check_counts(counts, max_lag, pseudocount)
         unigrams = np.asarray(counts.unigrams, dtype=np.float64)
         total = float(unigrams.sum())
@@ -179,22 +180,25 @@ class TextCovariances(WordSpace):
         earlier = np.asarray(pairs.sum(axis=1, dtype=np.float64)).ravel()
         n_pairs = float(later.sum())
         if n_pairs == 0:
-            raise ValueError(f"no two words of the vocabulary stand {k} apart: the longest line has {counts.longest_line} "
-                             f"tokens and lags 1..{self.max_lag} were asked for; use fewer lags or boundary='none'")
+            raise ValueError(
+                f"no two words of the vocabulary stand {k} apart: the longest line has {counts.longest_line} "
+                f"tokens and lags 1..{self.max_lag} were asked for; use fewer lags or boundary='none'"
+            )
         factor = (1 - self.weight) / total
         mean = self.s * self.mu_0
         U = factor * np.column_stack([self.s * later, n_pairs * mean])
         Z = np.column_stack([mean, self.s * earlier / n_pairs - mean])
         shared = {"row_scale": self.s, "col_scale": self.s, "n_threads": self.n_threads, "dtype": self.dtype}
-        return (SparseMinusLowRank(turned, factor, U=U, Z=Z, **shared),
-                SparseMinusLowRank(pairs, factor, U=Z, Z=U, **shared))
+        return (
+            SparseMinusLowRank(turned, factor, U=U, Z=Z, **shared),
+            SparseMinusLowRank(pairs, factor, U=Z, Z=U, **shared),
+        )
 
     def matmat(self, k: int, X: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
         return self._operators[k - 1][0].matmat(X, out)
 
     def rmatmat(self, k: int, X: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
         return self._operators[k - 1][1].matmat(X, out)
-
 
     def add_hankel(self, r: int, X: np.ndarray, out: np.ndarray, transpose: bool = False) -> None:
         from .._kernels import hankel, spmm
@@ -204,8 +208,8 @@ class TextCovariances(WordSpace):
         V, _, b = X.shape
         dtype, threads = X.dtype, self.n_threads
         width = 64 // dtype.itemsize
-        operators = [pair[transpose] for pair in self._operators[:2 * r - 1]]
-        blocks = [hankel_blocks(r, k)[::-1 if transpose else 1] for k in range(1, 2 * r)]
+        operators = [pair[transpose] for pair in self._operators[: 2 * r - 1]]
+        blocks = [hankel_blocks(r, k)[:: -1 if transpose else 1] for k in range(1, 2 * r)]
         row_scale, scales = [(operator.scale * self.s).astype(dtype) for operator in operators], np.repeat(self.s, r)
         tile, sums = aligned_empty((1, V * r, width), dtype), aligned_empty((1, V * r, width), dtype)
         column_scale = scales.astype(dtype)
@@ -217,11 +221,22 @@ class TextCovariances(WordSpace):
             sums[...] = 0
             for operator, scale, (left, right) in zip(operators, row_scale, blocks):
                 for piece in _cuts(operator.indptr):
-                    hankel.hankel_add(operator.data, operator.indices, operator.indptr, piece, tile.reshape(V, r, width),
-                                      right.start, scale, sums.reshape(V, r, width), left.start, left.stop - left.start,
-                                      threads)
-            spmm.block_unpack(sums, 1.0, no_scale, no_rank[0], no_rank[1][:, :stop - first], flat_out[:, first:stop],
-                              threads)
+                    hankel.hankel_add(
+                        operator.data,
+                        operator.indices,
+                        operator.indptr,
+                        piece,
+                        tile.reshape(V, r, width),
+                        right.start,
+                        scale,
+                        sums.reshape(V, r, width),
+                        left.start,
+                        left.stop - left.start,
+                        threads,
+                    )
+            spmm.block_unpack(
+                sums, 1.0, no_scale, no_rank[0], no_rank[1][:, : stop - first], flat_out[:, first:stop], threads
+            )
         # The low-rank parts of all lags at once: out[:, i] -= sum_k U_k (Z_k' X[:, j]).
         U = np.hstack([operator.U for operator in operators]).astype(dtype)
         Z = np.hstack([operator.Z for operator in operators]).astype(dtype)
@@ -235,13 +250,19 @@ class TextCovariances(WordSpace):
 def check_counts(counts: Any, max_lag: int, pseudocount: float) -> None:
     """Raise ValueError where a store cannot serve lags 1..max_lag with these pseudocounts."""
     if not hasattr(counts, "lag") or not hasattr(counts, "unigrams"):
-        raise TypeError(f"LDS learns from a CountStore or LagCovariances, got {type(counts).__name__}; "
-                        "make one with lagwise.count(...) or LagCovariances.from_series(...)")
+        raise TypeError(
+            f"LDS learns from a CountStore or LagCovariances, got {type(counts).__name__}; "
+            "make one with lagwise.count(...) or LagCovariances.from_series(...)"
+        )
     if counts.max_lag is None:
-        raise ValueError(f"the counts hold a window, the LDS needs lags 1..{max_lag}; count again with max_lag={max_lag}")
+        raise ValueError(
+            f"the counts hold a window, the LDS needs lags 1..{max_lag}; count again with max_lag={max_lag}"
+        )
     if counts.max_lag < max_lag:
-        raise ValueError(f"counts hold lags 1..{counts.max_lag}, lags 1..{max_lag} are needed (2 ssid_lags - 1, em_lags); "
-                         f"count again with max_lag={max_lag}")
+        raise ValueError(
+            f"counts hold lags 1..{counts.max_lag}, lags 1..{max_lag} are needed (2 ssid_lags - 1, em_lags); "
+            f"count again with max_lag={max_lag}"
+        )
     V = len(counts.vocabulary)
     if V < 2:
         raise ValueError(f"the vocabulary has {V} word{'s' * (V != 1)}; a linear dynamical system needs at least 2")
@@ -250,5 +271,7 @@ def check_counts(counts: Any, max_lag: int, pseudocount: float) -> None:
         raise ValueError("the counts hold no tokens")
     if pseudocount == 0 and (unigrams == 0).any():
         word = counts.vocabulary[int(np.flatnonzero(unigrams == 0)[0])]
-        raise ValueError(f"the word {word!r} was never seen and pseudocount is 0, so it has no variance; "
-                         "give a positive pseudocount or leave the word out")
+        raise ValueError(
+            f"the word {word!r} was never seen and pseudocount is 0, so it has no variance; "
+            "give a positive pseudocount or leave the word out"
+        )

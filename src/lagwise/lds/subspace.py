@@ -83,8 +83,14 @@ def orthonormalise(X: np.ndarray, tall: Any) -> np.ndarray:
     return X
 
 
-def hankel_svd(covariances: Any, r: int, rank: int, rng: np.random.Generator, n_power: int = POWER_ITERATIONS,
-               report: Callable[[int], None] | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def hankel_svd(
+    covariances: Any,
+    r: int,
+    rank: int,
+    rng: np.random.Generator,
+    n_power: int = POWER_ITERATIONS,
+    report: Callable[[int], None] | None = None,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Largest singular values and vectors of H_r by randomised power iteration, re-orthonormalised at every step.
 
     Parameters
@@ -143,8 +149,15 @@ def numerical_rank(values: np.ndarray, dtype: Any, relative: float = RELATIVE_RA
     return int(np.sum(values > max(relative * values[0], least)))
 
 
-def identify(covariances: Any, h: int, r: int, rng: np.random.Generator, c_from: str = "block",
-             n_power: int = POWER_ITERATIONS, report: Callable[[int], None] | None = None) -> Subspace:
+def identify(
+    covariances: Any,
+    h: int,
+    r: int,
+    rng: np.random.Generator,
+    c_from: str = "block",
+    n_power: int = POWER_ITERATIONS,
+    report: Callable[[int], None] | None = None,
+) -> Subspace:
     """Estimate A, C and G_x.
 
     Parameters
@@ -162,10 +175,12 @@ def identify(covariances: Any, h: int, r: int, rng: np.random.Generator, c_from:
     left, values, right = hankel_svd(covariances, r, h, rng, n_power, report)
     rank = numerical_rank(values, covariances.dtype)
     if rank < h:
-        raise ValueError(f"Hankel rank {rank} < {h}: the text's lagged counts carry {rank} "
-                         f"direction{'s' * (rank != 1)} of dynamics; use n_components={rank} or less, or more text"
-                         if rank else f"Hankel rank 0 < {h}: the words are independent of those before them, "
-                         "there are no dynamics to learn")
+        raise ValueError(
+            f"Hankel rank {rank} < {h}: the text's lagged counts carry {rank} "
+            f"direction{'s' * (rank != 1)} of dynamics; use n_components={rank} or less, or more text"
+            if rank
+            else f"Hankel rank 0 < {h}: the words are independent of those before them, there are no dynamics to learn"
+        )
     tall, root = covariances.tall, np.sqrt(values[:h])
     with tall.running():
         right = right[:, :, :h]

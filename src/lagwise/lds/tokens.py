@@ -23,8 +23,11 @@ def as_ids(X: Any, lengths: Any, vocabulary: Vocabulary) -> tuple[np.ndarray, np
     if isinstance(X, str):
         if lengths is not None:
             raise ValueError("lengths go with tokens or ids; each line of a text is a sequence")
-        return _bounded(vocabulary.encode(lines=X.splitlines() or [""]) if X.split() else (
-            np.zeros(0, np.int32), np.zeros(2, np.int64)))
+        return _bounded(
+            vocabulary.encode(lines=X.splitlines() or [""])
+            if X.split()
+            else (np.zeros(0, np.int32), np.zeros(2, np.int64))
+        )
     if isinstance(X, np.ndarray) and X.dtype != object:
         return _cut(_check_ids(X, vocabulary), lengths)
     if not hasattr(X, "__iter__") or isinstance(X, (bytes, dict, set)):
@@ -39,7 +42,9 @@ def as_ids(X: Any, lengths: Any, vocabulary: Vocabulary) -> tuple[np.ndarray, np
     parts = []
     for number, row in enumerate(rows):
         if isinstance(row, (str, bytes)) or not hasattr(row, "__iter__"):
-            raise TypeError(f"row {number} is {row!r} ({type(row).__name__}); expected a list of tokens or ids like the others")
+            raise TypeError(
+                f"row {number} is {row!r} ({type(row).__name__}); expected a list of tokens or ids like the others"
+            )
         if isinstance(row, np.ndarray):
             parts.append(_check_ids(row, vocabulary))
             continue
@@ -72,8 +77,10 @@ def _check_ids(ids: np.ndarray, vocabulary: Vocabulary) -> np.ndarray:
         raise TypeError(f"ids have dtype {ids.dtype}; expected whole numbers, rows of the vocabulary")
     low, high = int(ids.min()), int(ids.max())
     if low < -1 or high >= len(vocabulary):
-        raise ValueError(f"id {low if low < -1 else high} is outside the vocabulary of {len(vocabulary)} words; "
-                         "expected 0 .. n_words - 1, or -1 for an unknown word")
+        raise ValueError(
+            f"id {low if low < -1 else high} is outside the vocabulary of {len(vocabulary)} words; "
+            "expected 0 .. n_words - 1, or -1 for an unknown word"
+        )
     return ids.astype(np.int32)
 
 
