@@ -13,6 +13,8 @@ import numpy as np
 from .._threads import resolve_threads
 from ._tall import Tall
 
+SMALL = 100_000  # nonzeros of a lag below which waking threads costs more than the product
+
 
 class Covariances:
     """What learning needs of its data: products with the whitened Psi_k, k = 1..max_lag.
@@ -188,7 +190,12 @@ class TextCovariances(WordSpace):
         mean = self.s * self.mu_0
         U = factor * np.column_stack([self.s * later, n_pairs * mean])
         Z = np.column_stack([mean, self.s * earlier / n_pairs - mean])
-        shared = {"row_scale": self.s, "col_scale": self.s, "n_threads": self.n_threads, "dtype": self.dtype}
+        shared = {
+            "row_scale": self.s,
+            "col_scale": self.s,
+            "n_threads": self.n_threads if pairs.nnz > SMALL else 1,
+            "dtype": self.dtype,
+        }
         return (
             SparseMinusLowRank(turned, factor, U=U, Z=Z, **shared),
             SparseMinusLowRank(pairs, factor, U=Z, Z=U, **shared),
@@ -206,7 +213,7 @@ class TextCovariances(WordSpace):
         from .subspace import hankel_blocks
 
         V, _, b = X.shape
-        dtype, threads = X.dtype, self.n_threads
+        dtype, threads = X.dtype, self._operators[0][0].n_threads
         width = 64 // dtype.itemsize
         operators = [pair[transpose] for pair in self._operators[: 2 * r - 1]]
         blocks = [hankel_blocks(r, k)[:: -1 if transpose else 1] for k in range(1, 2 * r)]
