@@ -232,7 +232,9 @@ def top_paths2(log_start, log_second, log_transition, table, rows, k, scores, or
 
 
 @jit()
-def viterbi_many2(log_start, log_second, log_middle, log_final1, log_final, table, rows, offsets, order, scores, path, failed):
+def viterbi_many2(
+    log_start, log_second, log_middle, log_final1, log_final, table, rows, offsets, order, scores, path, failed
+):
     """Order 2 of viterbi_many1; scores is scratch (longest, K, K)."""
     K = log_start.size
     state = np.full((K, K), -np.inf)
@@ -242,7 +244,7 @@ def viterbi_many2(log_start, log_second, log_middle, log_final1, log_final, tabl
         failed[number] = -1
         if length == 0:
             continue
-        symbols = rows[begin: begin + length]
+        symbols = rows[begin : begin + length]
         failed[number] = viterbi_forward2(log_start, log_second, log_middle, table, symbols, 0, length, state, scores)
         if failed[number] >= 0:
             continue
@@ -262,4 +264,4 @@ def viterbi_many2(log_start, log_second, log_middle, log_final1, log_final, tabl
         path[begin + length - 1] = last
         if length > 1:
             path[begin + length - 2] = first
-            viterbi_backward2(log_middle, 0, length, state, scores, path[begin: begin + length])
+            viterbi_backward2(log_middle, 0, length, state, scores, path[begin : begin + length])
