@@ -57,12 +57,12 @@ def normalize(
     total = values.sum(axis=axis, keepdims=True)
     empty = ~(total > 0)
     if not np.any(empty):
-        values *= room / total
+        values = values / total * room  # in this order: 1 / total overflows where counts are subnormal
     else:
         flat = np.ones_like(values) if fixed is None else free.astype(np.float64)
         flat /= np.maximum(flat.sum(axis=axis, keepdims=True), 1.0)
         spare = room * flat if old is None else old
-        values = np.where(empty, spare, values * room / np.where(empty, 1.0, total))
+        values = np.where(empty, spare, values / np.where(empty, 1.0, total) * room)
     if fixed is not None:
         values = np.where(free, values, fixed)
         empty &= free.any(axis=axis, keepdims=True)
@@ -196,10 +196,16 @@ def best_labels(
     stop: threading.Event | None = None,
 ) -> np.ndarray:
     """Viterbi paths of all sequences, int32 (n,); ValueError naming an impossible sequence."""
-    from lagwise._kernels import hmm_viterbi as kernel
+    from lagwise._kernels.hmm_paths import best_paths
 
     logs = log_arrays(parameters, table)
     K, order = parameters.n_states, parameters.order
+    P = -(-K // 8) * 8
+    if order == 1:
+        start, weights, columns = (np.full(shape, -np.inf) for shape in (P, (K, P), (K, P)))
+        start[:K], weights[:, :K], columns[:, :K] = logs["start"], logs["log_A"], logs["log_back"]
+        padded = np.zeros((logs["table"].shape[0], P))
+        padded[:, :K] = logs["table"]
     path, lengths = np.zeros(rows.size, dtype=np.int32), np.diff(offsets)
     longest = max(1, 20_000_000 // K ** (order + 1))  # a longer sequence goes in slices of its own
     short = np.nonzero(lengths <= longest)[0]
@@ -211,22 +217,26 @@ def best_labels(
         if stop.is_set():
             raise KeyboardInterrupt
         size = int(lengths[part].max())
-        failed = np.empty(part.size, dtype=np.int64)
+        failed, part = np.empty(part.size, dtype=np.int64), np.ascontiguousarray(part, dtype=np.int64)
         if order == 1:
-            kernel.viterbi_many1(
-                logs["start"],
-                logs["log_A"],
+            best_paths(
+                K,
+                start,
+                weights,
+                columns,
                 logs["final"],
-                logs["table"],
+                padded,
                 rows,
                 offsets,
                 part,
-                np.empty((size, K)),
+                np.empty((size, P)),
                 path,
                 failed,
             )
         else:
-            kernel.viterbi_many2(
+            from lagwise._kernels.hmm_viterbi import viterbi_many2
+
+            viterbi_many2(
                 logs["start"],
                 logs["second"],
                 logs["log_A"],
