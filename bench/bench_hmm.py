@@ -55,7 +55,9 @@ def quietly(function):
 
 def peer_model(K, V, implementation, n_iter=1):
     hmmlearn = pytest.importorskip("hmmlearn.hmm", reason="compares with hmmlearn: pip install hmmlearn")
-    return hmmlearn.CategoricalHMM(K, n_iter=n_iter, tol=-np.inf, init_params="", implementation=implementation, n_features=V)
+    return hmmlearn.CategoricalHMM(
+        K, n_iter=n_iter, tol=-np.inf, init_params="", implementation=implementation, n_features=V
+    )
 
 
 def assert_equal_models(ours, peer):
@@ -63,7 +65,9 @@ def assert_equal_models(ours, peer):
         np.testing.assert_allclose(getattr(ours, name), getattr(peer, name), rtol=1e-7, atol=1e-12)
 
 
-@pytest.mark.parametrize("K, implementation", [(12, "scaling"), (45, "scaling"), (100, "scaling"), (12, "log"), (45, "log")])
+@pytest.mark.parametrize(
+    "K, implementation", [(12, "scaling"), (45, "scaling"), (100, "scaling"), (12, "log"), (45, "log")]
+)
 def bench_soft_em_iteration(benchmark, K, implementation):
     """fit with one iteration, everything included, on one thread."""
     if implementation == "log" and not SMOKE and not os.environ.get("LAGWISE_BENCH_HMMLEARN_LOG"):
@@ -79,7 +83,13 @@ def bench_soft_em_iteration(benchmark, K, implementation):
         return quietly(lambda: with_arrays(peer_model(K, V, implementation), arrays).fit(column, lengths))
 
     assert_equal_models(ours(), peer())
-    versus(benchmark, ours, {f"hmmlearn {implementation}": peer}, f"one soft-EM iteration, K={K}", rounds=3 if implementation == "log" else 5)
+    versus(
+        benchmark,
+        ours,
+        {f"hmmlearn {implementation}": peer},
+        f"one soft-EM iteration, K={K}",
+        rounds=3 if implementation == "log" else 5,
+    )
     if benchmark.stats is not None:
         print(f"{X.size / statistics.median(benchmark.stats.stats.data) / 1e6:.2f}M tokens/s")
 
@@ -95,7 +105,9 @@ def bench_share_of_dgemm(benchmark, K):
     gemms = 500 if K < 64 else 100
 
     def fit(n_iter, n_threads):
-        return quietly(lambda: HMM(K, n_symbols=V, n_iter=n_iter, tol=-1e9, init=arrays, n_threads=n_threads).fit(X, lengths))
+        return quietly(
+            lambda: HMM(K, n_symbols=V, n_iter=n_iter, tol=-1e9, init=arrays, n_threads=n_threads).fit(X, lengths)
+        )
 
     def iteration(n_threads):  # the difference leaves out reading the data
         begun = time.perf_counter()
@@ -119,9 +131,11 @@ def bench_share_of_dgemm(benchmark, K):
         single.append(iteration(1))
         double.append(iteration(2))
     flops = 6 * K * K * X.size / statistics.median(single)
-    print(f"\nK={K}: {X.size / statistics.median(single) / 1e6:.2f}M tokens/s, {flops / 1e9:.1f} GFLOP/s, dgemm "
-          f"{statistics.median(rates) / 1e9:.1f} GFLOP/s, share {flops / statistics.median(rates):.2f}; "
-          f"two threads {statistics.median(single) / statistics.median(double):.2f}x")
+    print(
+        f"\nK={K}: {X.size / statistics.median(single) / 1e6:.2f}M tokens/s, {flops / 1e9:.1f} GFLOP/s, dgemm "
+        f"{statistics.median(rates) / 1e9:.1f} GFLOP/s, share {flops / statistics.median(rates):.2f}; "
+        f"two threads {statistics.median(single) / statistics.median(double):.2f}x"
+    )
     benchmark.pedantic(lambda: fit(1, 1), rounds=1)
 
 
@@ -135,7 +149,12 @@ def bench_viterbi(benchmark, K):
     peer_score, peer_path = peer.decode(column, lengths)
     np.testing.assert_allclose(score, peer_score, rtol=1e-10)
     assert np.mean(path == peer_path) > 0.99
-    versus(benchmark, lambda: model.decode(X, lengths), {"hmmlearn": lambda: peer.decode(column, lengths)}, f"Viterbi, K={K}")
+    versus(
+        benchmark,
+        lambda: model.decode(X, lengths),
+        {"hmmlearn": lambda: peer.decode(column, lengths)},
+        f"Viterbi, K={K}",
+    )
     if benchmark.stats is not None:
         print(f"{X.size / statistics.median(benchmark.stats.stats.data) / 1e6:.2f}M tokens/s")
 
@@ -161,28 +180,44 @@ def bench_tagging_against_nltk(benchmark):
 
     tagged = [[tag for _, tag in peer.tag(words)] for words in test[:few]]
     assert accuracy(ours.predict(test[:few])) >= accuracy(tagged)
-    ratios = versus(benchmark, lambda: ours.predict(test), {"NLTK": lambda: [peer.tag(words) for words in test[:few]]},
-                    f"trigram tagging, {n_all} tokens, and {n_few} of them by NLTK", rounds=3)
+    ratios = versus(
+        benchmark,
+        lambda: ours.predict(test),
+        {"NLTK": lambda: [peer.tag(words) for words in test[:few]]},
+        f"trigram tagging, {n_all} tokens, and {n_few} of them by NLTK",
+        rounds=3,
+    )
     if ratios:
         begun = time.perf_counter()
         best.predict(test)
-        print(f"per token: {ratios['NLTK'] * n_all / n_few:.0f}x NLTK; {n_all / statistics.median(benchmark.stats.stats.data):.0f} "
-              f"tokens/s, {n_all / (time.perf_counter() - begun):.0f} with the feature model")
+        print(
+            f"per token: {ratios['NLTK'] * n_all / n_few:.0f}x NLTK; {n_all / statistics.median(benchmark.stats.stats.data):.0f} "
+            f"tokens/s, {n_all / (time.perf_counter() - begun):.0f} with the feature model"
+        )
 
 
 def bench_first_fit_of_a_process(benchmark, tmp_path):
     """Seconds from the start of Python to the end of a first fit and decode, with an empty and with a filled cache."""
-    code = ("import time; t = time.perf_counter(); import warnings; warnings.simplefilter('ignore'); import lagwise as lw; "
-            "m = lw.HMM(5, random_state=0, n_iter=3).fit([[0, 1, 2, 1]] * 50); a = time.perf_counter() - t; m.decode([0, 1]); "
-            "lw.HMM(3, random_state=0, n_iter=3, algorithm='hard').fit([[0, 1, 2, 1]] * 50); print(a, time.perf_counter() - t)")
+    code = (
+        "import time; t = time.perf_counter(); import warnings; warnings.simplefilter('ignore'); import lagwise as lw; "
+        "m = lw.HMM(5, random_state=0, n_iter=3).fit([[0, 1, 2, 1]] * 50); a = time.perf_counter() - t; m.decode([0, 1]); "
+        "lw.HMM(3, random_state=0, n_iter=3, algorithm='hard').fit([[0, 1, 2, 1]] * 50); print(a, time.perf_counter() - t)"
+    )
 
     def first(folder):
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
-                              env={**os.environ, "NUMBA_CACHE_DIR": str(folder)})
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, "NUMBA_CACHE_DIR": str(folder)},
+        )
         return [float(x) for x in done.stdout.split()]
 
     cold = first(tmp_path)
     warm = [first(tmp_path) for _ in range(3)]
-    print(f"\nfirst soft fit of a process: empty cache {cold[0]:.2f} s, warm {statistics.median(w[0] for w in warm):.2f} s; with decoding and "
-          f"hard EM: {cold[1]:.2f} s, warm {statistics.median(w[1] for w in warm):.2f} s")
+    print(
+        f"\nfirst soft fit of a process: empty cache {cold[0]:.2f} s, warm {statistics.median(w[0] for w in warm):.2f} s; with decoding and "
+        f"hard EM: {cold[1]:.2f} s, warm {statistics.median(w[1] for w in warm):.2f} s"
+    )
     benchmark.pedantic(lambda: first(tmp_path), rounds=1)

@@ -136,8 +136,23 @@ def log_forward2(log_start, second, log_second, middle, log_middle, table, rows,
 
 
 @jit()
-def log_backward2(log_final1, log_final, second, log_second, flipped, log_flipped, table, rows, t0, t1, length, state,
-                  scale, out, scales):
+def log_backward2(
+    log_final1,
+    log_final,
+    second,
+    log_second,
+    flipped,
+    log_flipped,
+    table,
+    rows,
+    t0,
+    t1,
+    length,
+    state,
+    scale,
+    out,
+    scales,
+):
     """Order 2: state (K, K) beta of time t1 -> t0; flipped[b] = A[:, b, :]' ; second is not transposed."""
     K = log_final1.size
     values = np.empty(K)
@@ -200,8 +215,23 @@ def _weights(left, right, out):
 
 
 @jit()
-def add_counts1(log_transition, table, rows, t0, t1, length, before, alpha, beta, with_sums, start, transition, final,
-                emission, posterior):
+def add_counts1(
+    log_transition,
+    table,
+    rows,
+    t0,
+    t1,
+    length,
+    before,
+    alpha,
+    beta,
+    with_sums,
+    start,
+    transition,
+    final,
+    emission,
+    posterior,
+):
     """Add expected counts of times t0 .. t1 - 1; IN before (K,) alpha of t0 - 1, alpha, beta (t1 - t0, K) log rows.
 
     IN/OUT start (K,), transition (K, K), final (K,), emission (R, K); OUT posterior (t1 - t0, K).
@@ -230,8 +260,26 @@ def add_counts1(log_transition, table, rows, t0, t1, length, before, alpha, beta
 
 
 @jit()
-def add_counts2(log_second, log_transition, table, rows, t0, t1, length, before, alpha, beta, with_sums, start, second,
-                transition, final1, final, emission, posterior):
+def add_counts2(
+    log_second,
+    log_transition,
+    table,
+    rows,
+    t0,
+    t1,
+    length,
+    before,
+    alpha,
+    beta,
+    with_sums,
+    start,
+    second,
+    transition,
+    final1,
+    final,
+    emission,
+    posterior,
+):
     """Order 2: before (K, K), alpha, beta (t1 - t0, K, K); transition (K, K, K), final1 (K,), final (K, K)."""
     K = log_second.shape[0]
     pair = np.empty((K, K))
@@ -261,7 +309,8 @@ def add_counts2(log_second, log_transition, table, rows, t0, t1, length, before,
             for a in range(K):
                 for b in range(K):
                     for c in range(K):
-                        triple[a, b, c] = (previous[a, b] + log_transition[a, b, c] + table[rows[t], c]
-                                           + beta[t - t0, b, c])
+                        triple[a, b, c] = (
+                            previous[a, b] + log_transition[a, b, c] + table[rows[t], c] + beta[t - t0, b, c]
+                        )
             _weights(flat, zero, flat)
             transition += triple

@@ -87,41 +87,6 @@ def viterbi_backward1(log_transition, t0, t1, state, scores, path):
 
 
 @jit()
-def viterbi_many1(log_start, log_transition, log_final, table, rows, offsets, order, scores, path, failed):
-    """Best paths of the short sequences order[...]; scores is scratch (longest, K); OUT path, failed (n,) time or -1."""
-    for number in range(order.size):
-        i = order[number]
-        begin, length = offsets[i], offsets[i + 1] - offsets[i]
-        failed[number] = -1
-        if length == 0:
-            continue
-        for t in range(length):
-            row = scores[t]
-            if t == 0:
-                row[:] = log_start
-            else:
-                _best(scores[t - 1], log_transition, row)
-            if _settle(row, table[rows[begin + t]]) == -np.inf:
-                failed[number] = t
-                break
-        if failed[number] >= 0:
-            continue
-        last = -1
-        best = -np.inf
-        for k in range(log_final.size):
-            value = scores[length - 1, k] + log_final[k]
-            if value > best:
-                best = value
-                last = k
-        if last < 0:
-            failed[number] = length - 1
-            continue
-        path[begin + length - 1] = last
-        for t in range(length - 1, 0, -1):
-            path[begin + t - 1] = _lowest_best(scores[t - 1], log_transition, path[begin + t])
-
-
-@jit()
 def viterbi_forward2(log_start, log_second, log_middle, table, rows, t0, t1, state, out):
     """Order 2: state (K, K), out (t1 - t0, K, K) at [previous, state]; log_middle[b] = log A[:, b, :]."""
     K = log_start.size
@@ -232,8 +197,10 @@ def top_paths2(log_start, log_second, log_transition, table, rows, k, scores, or
 
 
 @jit()
-def viterbi_many2(log_start, log_second, log_middle, log_final1, log_final, table, rows, offsets, order, scores, path, failed):
-    """Order 2 of viterbi_many1; scores is scratch (longest, K, K)."""
+def viterbi_many2(
+    log_start, log_second, log_middle, log_final1, log_final, table, rows, offsets, order, scores, path, failed
+):
+    """Best order-2 paths of the sequences order[...]; OUT path, failed (n,) time or -1; scores is scratch (longest, K, K)."""
     K = log_start.size
     state = np.full((K, K), -np.inf)
     for number in range(order.size):
@@ -242,7 +209,7 @@ def viterbi_many2(log_start, log_second, log_middle, log_final1, log_final, tabl
         failed[number] = -1
         if length == 0:
             continue
-        symbols = rows[begin: begin + length]
+        symbols = rows[begin : begin + length]
         failed[number] = viterbi_forward2(log_start, log_second, log_middle, table, symbols, 0, length, state, scores)
         if failed[number] >= 0:
             continue
@@ -262,4 +229,4 @@ def viterbi_many2(log_start, log_second, log_middle, log_final1, log_final, tabl
         path[begin + length - 1] = last
         if length > 1:
             path[begin + length - 2] = first
-            viterbi_backward2(log_middle, 0, length, state, scores, path[begin: begin + length])
+            viterbi_backward2(log_middle, 0, length, state, scores, path[begin : begin + length])

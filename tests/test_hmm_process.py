@@ -19,8 +19,13 @@ rng = np.random.default_rng(0)
 
 
 def start(code, **env):
-    return subprocess.Popen([sys.executable, "-c", HEADER + textwrap.dedent(code)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                            text=True, env={**os.environ, **env})
+    return subprocess.Popen(
+        [sys.executable, "-c", HEADER + textwrap.dedent(code)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **env},
+    )
 
 
 LOOPS = {
@@ -57,7 +62,9 @@ def test_interrupt(kind, n_threads):
     assert out.startswith("interrupted") and out.endswith("2\n"), out + errors
     seconds = float(out.split()[1]) - sent
     print(f"{kind}, {n_threads} thread(s): stopped after {seconds:.2f} s")
-    assert seconds < 10  # a second is the aim; a loaded machine is slower, a kernel that is not cut up takes longer still
+    assert (
+        seconds < 10
+    )  # a second is the aim; a loaded machine is slower, a kernel that is not cut up takes longer still
 
 
 def test_the_best_iterate_is_kept():

@@ -24,9 +24,15 @@ def split(part, column):
 
 def supervised(arguments):
     """Every tagger trained on the train part and measured on the test part."""
-    taggers = {"TnT (trigram, suffixes)": HMMTagger(unknown="suffix", backoff=0), "bigram, suffixes": HMMTagger(1, "suffix", backoff=0),
-               "bigram": HMMTagger(1), "trigram": HMMTagger()}
-    print(f"{'tags':<10} {'tagger':<24} {'all':>7} {'known':>7} {'unknown':>8} {'share':>6} {'fit s':>6} {'tokens/s':>9}")
+    taggers = {
+        "TnT (trigram, suffixes)": HMMTagger(unknown="suffix", backoff=0),
+        "bigram, suffixes": HMMTagger(1, "suffix", backoff=0),
+        "bigram": HMMTagger(1),
+        "trigram": HMMTagger(),
+    }
+    print(
+        f"{'tags':<10} {'tagger':<24} {'all':>7} {'known':>7} {'unknown':>8} {'share':>6} {'fit s':>6} {'tokens/s':>9}"
+    )
     for column, name in ((3, "universal"), (2, "fine")):
         train, test = split("train", column), split("test", column)
         for label, tagger in taggers.items():
@@ -36,8 +42,11 @@ def supervised(arguments):
             tagger.predict(test[0])
             again = time.perf_counter()
             result = tagger.evaluate(*test)
-            print(f"{name:<10} {label:<24} {result['accuracy']:7.4f} {result['known']:7.4f} {result['unknown']:8.4f} "
-                  f"{result['unknown_share']:6.3f} {fitted - started:6.1f} {result['n_tokens'] / (again - fitted):9.0f}", flush=True)
+            print(
+                f"{name:<10} {label:<24} {result['accuracy']:7.4f} {result['known']:7.4f} {result['unknown']:8.4f} "
+                f"{result['unknown_share']:6.3f} {fitted - started:6.1f} {result['n_tokens'] / (again - fitted):9.0f}",
+                flush=True,
+            )
         if arguments.nltk:
             from nltk.tag import tnt
 
@@ -49,7 +58,10 @@ def supervised(arguments):
                 right += sum(found[1] == tag for found, tag in zip(peer.tag(words), tags))
                 total += len(words)
             ours = tagger.evaluate(test[0][:peer_limit], test[1][:peer_limit])["accuracy"]
-            print(f"{name:<10} NLTK TnT on the first {peer_limit} sentences: {right / total:.4f}; ours on them {ours:.4f}", flush=True)
+            print(
+                f"{name:<10} NLTK TnT on the first {peer_limit} sentences: {right / total:.4f}; ours on them {ours:.4f}",
+                flush=True,
+            )
 
 
 def induction(arguments):
@@ -61,38 +73,60 @@ def induction(arguments):
     unknown = len(words)
     ids = [np.array([words.get(word, unknown) for word in sentence], dtype=np.int32) for sentence in sentences + lines]
     truth = [tag for sentence in tags for tag in sentence]
-    print(f"{sum(map(len, ids))} tokens, {unknown + 1} symbols, {len(ids)} sequences, {arguments.states} states", flush=True)
+    print(
+        f"{sum(map(len, ids))} tokens, {unknown + 1} symbols, {len(ids)} sequences, {arguments.states} states",
+        flush=True,
+    )
     results = {}
     for algorithm in arguments.algorithms.split(","):
         for init in arguments.starts.split(","):
             for seed in range(arguments.seeds):
                 started = time.perf_counter()
-                model = HMM(arguments.states, n_symbols=unknown + 1, algorithm=algorithm, init=init, n_iter=arguments.iterations,
-                            pseudocount={"emission": 1e-3, "transition": 1e-2, "start": 1e-2}, random_state=seed)
+                model = HMM(
+                    arguments.states,
+                    n_symbols=unknown + 1,
+                    algorithm=algorithm,
+                    init=init,
+                    n_iter=arguments.iterations,
+                    pseudocount={"emission": 1e-3, "transition": 1e-2, "start": 1e-2},
+                    random_state=seed,
+                )
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
                     model.fit(ids)
                 found = evaluate_induction(np.concatenate(model.predict(ids[: len(sentences)])), truth)
                 results.setdefault((algorithm, init), []).append(list(found.values()))
-                print(f"{algorithm} {init} seed {seed}: " + ", ".join(f"{k} {v:.4f}" for k, v in found.items())
-                      + f", {model.history_[-1] / sum(map(len, ids)):.4f} nats/token, {time.perf_counter() - started:.0f} s", flush=True)
-    print(f"\n{'algorithm':<10} {'start':<8} " + " ".join(f"{name:>16}" for name in ("many-to-1", "1-to-1", "V-measure")))
+                print(
+                    f"{algorithm} {init} seed {seed}: "
+                    + ", ".join(f"{k} {v:.4f}" for k, v in found.items())
+                    + f", {model.history_[-1] / sum(map(len, ids)):.4f} nats/token, {time.perf_counter() - started:.0f} s",
+                    flush=True,
+                )
+    print(
+        f"\n{'algorithm':<10} {'start':<8} " + " ".join(f"{name:>16}" for name in ("many-to-1", "1-to-1", "V-measure"))
+    )
     for (algorithm, init), rows in results.items():
         table = np.array(rows)
-        cells = " ".join(f"{m:8.4f} ± {s:.4f} " for m, s in zip(table.mean(axis=0), table.std(axis=0, ddof=min(1, len(rows) - 1))))
+        cells = " ".join(
+            f"{m:8.4f} ± {s:.4f} " for m, s in zip(table.mean(axis=0), table.std(axis=0, ddof=min(1, len(rows) - 1)))
+        )
         print(f"{algorithm:<10} {init:<8} {cells}")
     for algorithm in arguments.algorithms.split(","):
         for init in arguments.starts.split(","):
             if init != "random" and (algorithm, "random") in results:
                 gain = np.array(results[algorithm, init])[:, 0] - np.array(results[algorithm, "random"])[:, 0]
-                print(f"{algorithm}: many-to-1 of {init} over random, paired: {100 * gain.mean():+.2f} points, "
-                      f"{np.count_nonzero(gain > 0)} of {gain.size} seeds")
+                print(
+                    f"{algorithm}: many-to-1 of {init} over random, paired: {100 * gain.mean():+.2f} points, "
+                    f"{np.count_nonzero(gain > 0)} of {gain.size} seeds"
+                )
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", choices=("supervised", "induction"))
-    parser.add_argument("--nltk", type=int, default=0, metavar="N", help="also NLTK's TnT on the first N test sentences")
+    parser.add_argument(
+        "--nltk", type=int, default=0, metavar="N", help="also NLTK's TnT on the first N test sentences"
+    )
     parser.add_argument("--states", type=int, default=45)
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--iterations", type=int, default=30)

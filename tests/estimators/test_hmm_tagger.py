@@ -11,8 +11,15 @@ from lagwise.hmm.smoothing import interpolated_transitions, interpolation_weight
 from lagwise.hmm.unknown import SuffixModel, shape
 from tests.support import run_cli
 
-TEXT = [("the/D old/A dog/N barks/V", 3), ("a/D dog/N sees/V the/D cat/N", 4), ("cats/N sleep/V", 2), ("Mary/P barks/V loudly/R", 2),
-        ("the/D cat/N slowly/R sleeps/V", 2), ("Mary/P sees/V a/D house/N", 1), ("run/V", 1)]
+TEXT = [
+    ("the/D old/A dog/N barks/V", 3),
+    ("a/D dog/N sees/V the/D cat/N", 4),
+    ("cats/N sleep/V", 2),
+    ("Mary/P barks/V loudly/R", 2),
+    ("the/D cat/N slowly/R sleeps/V", 2),
+    ("Mary/P sees/V a/D house/N", 1),
+    ("run/V", 1),
+]
 
 
 def corpus():
@@ -83,7 +90,9 @@ def test_shapes():
     assert [shape(w) for w in ("McDonald", "A-4", "IBM", "2004", "x")] == ["XxXxx", "X-d", "XX", "dd", "x"]
 
 
-@pytest.mark.parametrize("settings", [{}, {"order": 1}, {"unknown": "suffix", "backoff": 0}, {"unknown": "suffix", "order": 1}])
+@pytest.mark.parametrize(
+    "settings", [{}, {"order": 1}, {"unknown": "suffix", "backoff": 0}, {"unknown": "suffix", "order": 1}]
+)
 def test_fit_predict_evaluate_save(settings, tmp_path):
     X, y = corpus()
     tagger = HMMTagger(**settings).fit(X, y)
@@ -146,7 +155,9 @@ def test_grid_search():
 
 
 def write_tagged(path, X, y):
-    path.write_text("\n".join("".join(f"{w}\t_\t{t}\n" for w, t in zip(words, tags)) for words, tags in zip(X, y)), encoding="utf-8")
+    path.write_text(
+        "\n".join("".join(f"{w}\t_\t{t}\n" for w, t in zip(words, tags)) for words, tags in zip(X, y)), encoding="utf-8"
+    )
 
 
 def test_files_and_command_line(tmp_path):
@@ -156,7 +167,9 @@ def test_files_and_command_line(tmp_path):
     with pytest.raises(ValueError, match="line 1 has 3 column"):
         read_tagged(tmp_path / "train.tsv", 4)
     model = tmp_path / "model"
-    done = json.loads(run_cli("hmm", "fit", "--tagged", tmp_path / "train.tsv", "--column", 3, "-o", model, "--json").stdout)
+    done = json.loads(
+        run_cli("hmm", "fit", "--tagged", tmp_path / "train.tsv", "--column", 3, "-o", model, "--json").stdout
+    )
     assert done["tags"] == 6 and done["tokens"] == sum(map(len, X))
     refused = run_cli("hmm", "fit", "--tagged", tmp_path / "train.tsv", "-c", 3, "-o", model, check=False)
     assert refused.returncode == 1 and "--force" in refused.stderr
@@ -175,8 +188,14 @@ def test_hmm_on_the_command_line(tmp_path):
     text = tmp_path / "text.txt"
     text.write_text("\n".join(" ".join(words) for words in corpus()[0]) + "\n")
     model = tmp_path / "model"
-    for settings in (["--algorithm", "soft"], ["--algorithm", "hard", "--starts", 3], ["--order", 2, "--pseudocount", 0.1]):
-        done = json.loads(run_cli("hmm", "fit", text, "-o", model, "--states", 3, "-n", 5, "-f", "-q", "--json", *settings).stdout)
+    for settings in (
+        ["--algorithm", "soft"],
+        ["--algorithm", "hard", "--starts", 3],
+        ["--order", 2, "--pseudocount", 0.1],
+    ):
+        done = json.loads(
+            run_cli("hmm", "fit", text, "-o", model, "--states", 3, "-n", 5, "-f", "-q", "--json", *settings).stdout
+        )
         assert done["states"] == 3 and done["tokens"] == sum(map(len, corpus()[0]))
     first = model.read_bytes()
     assert first
@@ -220,13 +239,15 @@ def test_cluster_starts():
     names = np.array([0, 1])
     X = []
     for _ in range(60):  # two classes that alternate
-        kind = np.tile(names, 6)[rng.integers(2):][:10]
+        kind = np.tile(names, 6)[rng.integers(2) :][:10]
         X.append(np.where(kind == 0, rng.integers(6, size=10), 6 + rng.integers(6, size=10)))
     import warnings
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        fits = [lw.HMM(2, init="sens", n_iter=10, random_state=seed, n_threads=n).fit(X) for seed, n in ((0, 1), (0, 2))]
+        fits = [
+            lw.HMM(2, init="sens", n_iter=10, random_state=seed, n_threads=n).fit(X) for seed, n in ((0, 1), (0, 2))
+        ]
     assert np.array_equal(fits[0].emissionprob_, fits[1].emissionprob_)
     truth = np.concatenate(X) >= 6
     assert many_to_one(np.concatenate(fits[0].predict(X)), truth) == 1.0

@@ -19,7 +19,9 @@ def test_hmmlearn(n_iter):
     peer = peer_module.CategoricalHMM(K, n_iter=n_iter, tol=-np.inf, init_params="", implementation="log", n_features=V)
     peer.startprob_, peer.transmat_, peer.emissionprob_ = start, A, B
     assert _with(HMM(K), start, A, B).score(X, lengths) == pytest.approx(peer.score(X[:, None], lengths), rel=1e-9)
-    np.testing.assert_allclose(_with(HMM(K), start, A, B).predict_proba(X, lengths), peer.predict_proba(X[:, None], lengths), rtol=1e-9)
+    np.testing.assert_allclose(
+        _with(HMM(K), start, A, B).predict_proba(X, lengths), peer.predict_proba(X[:, None], lengths), rtol=1e-9
+    )
     score, path = peer.decode(X[:, None], lengths)
     ours_score, ours_path = _with(HMM(K), start, A, B).decode(X, lengths)
     assert ours_score == pytest.approx(score, rel=1e-12)

@@ -15,8 +15,14 @@ V = 30
 def problem(seed, K, order, lengths, stop=False, zeros=0.0):
     rng = np.random.default_rng(seed)
     model = oracle.random_model(rng, K, V, order, zeros, stop)
-    parameters = Parameters(model["start"], model["transition"], np.ascontiguousarray(model["emission"].T), model.get("second"),
-                            model.get("stop"), model.get("stop1"))
+    parameters = Parameters(
+        model["start"],
+        model["transition"],
+        np.ascontiguousarray(model["emission"].T),
+        model.get("second"),
+        model.get("stop"),
+        model.get("stop1"),
+    )
     ids = rng.integers(-1, V, size=sum(lengths)).astype(np.int32)
     offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
     return parameters, EmissionRows.of(ids, None, V, K), offsets
@@ -27,8 +33,12 @@ def exact(parameters, data, offsets):
     logs = log_arrays(parameters, data.table(parameters.emission))
     counts = Parameters.zeros(parameters.n_states, data.n_rows, parameters.order, True)
     posterior = np.zeros((data.rows.size, parameters.n_states))
-    loglik = np.array([exact_sequence(logs, data.rows[a:b], counts, posterior[a:b]) if b > a else 0.0
-                       for a, b in zip(offsets[:-1], offsets[1:])])
+    loglik = np.array(
+        [
+            exact_sequence(logs, data.rows[a:b], counts, posterior[a:b]) if b > a else 0.0
+            for a, b in zip(offsets[:-1], offsets[1:])
+        ]
+    )
     return loglik, counts, posterior
 
 
@@ -146,16 +156,20 @@ def test_viterbi_of_many_is_viterbi_of_one(order, monkeypatch):
     def forward(t0, t1, state):
         if order == 1:
             return kernel.viterbi_forward1(logs["start"], logs["log_A"], logs["table"], rows, t0, t1, state, scores)
-        return kernel.viterbi_forward2(logs["start"], logs["second"], logs["log_A"], logs["table"], rows, t0, t1, state, scores)
+        return kernel.viterbi_forward2(
+            logs["start"], logs["second"], logs["log_A"], logs["table"], rows, t0, t1, state, scores
+        )
 
     for t0, t1 in slices:
         befores.append(state.copy())
         assert forward(t0, t1, state) == -1
     last = np.unravel_index(np.argmax(state + logs["final"]), state.shape)
-    path[T - order:] = last
+    path[T - order :] = last
     for (t0, t1), before in zip(reversed(slices), reversed(befores)):
         forward(t0, t1, before.copy())
-        (kernel.viterbi_backward1 if order == 1 else kernel.viterbi_backward2)(logs["log_A"], t0, t1, before, scores, path)
+        (kernel.viterbi_backward1 if order == 1 else kernel.viterbi_backward2)(
+            logs["log_A"], t0, t1, before, scores, path
+        )
     assert np.array_equal(path, whole)
 
 

@@ -49,12 +49,19 @@ def expected_counts(weights, symbols, K, V, order):
                 second[path[0], state] += w
             elif t >= 2:
                 transition[path[t - 2], path[t - 1], state] += w
-    return {"log": math.log(total), "start": start, "transition": transition, "second": second, "emission": emission,
-            "posterior": posterior}
+    return {
+        "log": math.log(total),
+        "start": start,
+        "transition": transition,
+        "second": second,
+        "emission": emission,
+        "posterior": posterior,
+    }
 
 
 def random_model(rng, K, V, order=1, zeros=0.0, stop=False):
     """A random model; a share `zeros` of transition and emission entries is 0 (each row keeps one)."""
+
     def rows(shape):
         values = rng.random(shape) ** 3 + 1e-3
         values *= rng.random(shape) >= zeros

@@ -24,7 +24,9 @@ def _load(path: Path) -> Any:
 
     found = load(path)
     if not isinstance(found, (HMM, HMMTagger)):
-        raise ValueError(f"{path} holds a {type(found).__name__}; expected an HMM or a tagger (lagwise hmm fit writes them)")
+        raise ValueError(
+            f"{path} holds a {type(found).__name__}; expected an HMM or a tagger (lagwise hmm fit writes them)"
+        )
     return found
 
 
@@ -32,11 +34,15 @@ def _load(path: Path) -> Any:
 def fit(
     output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write.", show_default=False)],
     text: Annotated[Path | None, typer.Argument(help="A text, one sequence a line.", show_default=False)] = None,
-    tagged: Annotated[Path | None, typer.Option("--tagged", help="Train a tagger from a file of word TAB tag lines.")] = None,
+    tagged: Annotated[
+        Path | None, typer.Option("--tagged", help="Train a tagger from a file of word TAB tag lines.")
+    ] = None,
     column: Column = 2,
     states: Annotated[int, typer.Option("--states", "-k", help="Number of states.")] = 45,
     algorithm: Annotated[str, typer.Option("--algorithm", "-a", help="soft or hard.")] = "soft",
-    order: Annotated[int | None, typer.Option("--order", help="1 or 2 (default: 1 for a text, 2 for a tagger).")] = None,
+    order: Annotated[
+        int | None, typer.Option("--order", help="1 or 2 (default: 1 for a text, 2 for a tagger).")
+    ] = None,
     iterations: Annotated[int, typer.Option("--iterations", "-n", help="Most EM iterations.")] = 100,
     tol: Annotated[float, typer.Option("--tol", help="Stop below this gain, nats a token.")] = 1e-4,
     starts: Annotated[int, typer.Option("--starts", help="Number of starts; the best is kept.")] = 1,
@@ -62,9 +68,20 @@ def fit(
         result = _fit_tagger(tagged, column, order or 2, unknown_words, threads, output)
     else:
         assert text is not None
-        settings = {"n_states": states, "order": order or 1, "algorithm": algorithm, "n_iter": iterations, "tol": tol,
-                    "n_init": starts, "init": init, "pseudocount": pseudocount, "stop_state": stop_state,
-                    "random_state": seed, "n_threads": threads, "verbose": not quiet}
+        settings = {
+            "n_states": states,
+            "order": order or 1,
+            "algorithm": algorithm,
+            "n_iter": iterations,
+            "tol": tol,
+            "n_init": starts,
+            "init": init,
+            "pseudocount": pseudocount,
+            "stop_state": stop_state,
+            "random_state": seed,
+            "n_threads": threads,
+            "verbose": not quiet,
+        }
         result = _fit_text(text, settings, min_count, max_size, output, quiet)
     if json:
         _app.emit(result)
@@ -77,17 +94,26 @@ def _fit_tagger(path: Path, column: int, order: int, unknown: str, threads: int 
 
     tagger = HMMTagger(order=order, unknown=unknown, n_threads=threads).fit(*read_tagged(path, column))
     tagger.save(output)
-    return {"output": str(output), "words": len(tagger.vocabulary_), "tags": len(tagger.tags_), "tokens": int(tagger.counts_.sum())}
+    return {
+        "output": str(output),
+        "words": len(tagger.vocabulary_),
+        "tags": len(tagger.tags_),
+        "tokens": int(tagger.counts_.sum()),
+    }
 
 
-def _fit_text(path: Path, settings: dict[str, Any], min_count: int, max_size: int | None, output: Path, quiet: bool) -> dict[str, Any]:
+def _fit_text(
+    path: Path, settings: dict[str, Any], min_count: int, max_size: int | None, output: Path, quiet: bool
+) -> dict[str, Any]:
     import warnings
 
     from ..counting import count
     from ..hmm import HMM
     from ..hmm.observations import read_sequences
 
-    vocabulary = count(path, min_count=min_count, max_size=max_size, max_lag=1, n_threads=settings["n_threads"]).vocabulary
+    vocabulary = count(
+        path, min_count=min_count, max_size=max_size, max_lag=1, n_threads=settings["n_threads"]
+    ).vocabulary
     sequences = read_sequences(path, vocabulary=vocabulary)
     model = HMM(**settings)
     _app.say("preparing kernels: the first time on a machine this takes some seconds", quiet)
@@ -103,16 +129,27 @@ def _fit_text(path: Path, settings: dict[str, Any], min_count: int, max_size: in
     for warning in caught:
         _app.say(f"lagwise: warning: {warning.message}", quiet)
     model.save(output)
-    return {"output": str(output), "states": model.n_states, "symbols": model.n_symbols_, "tokens": int(sequences.ids.size),
-            "iterations": model.n_iter_, "converged": model.converged_, "objective": model.history_[-1]}
+    return {
+        "output": str(output),
+        "states": model.n_states,
+        "symbols": model.n_symbols_,
+        "tokens": int(sequences.ids.size),
+        "iterations": model.n_iter_,
+        "converged": model.converged_,
+        "objective": model.history_[-1],
+    }
 
 
 @hmm_app.command()
 def tag(
     model: Model,
     text: Annotated[str, typer.Argument(help="A text, one sentence a line; - is standard input.", show_default=False)],
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="File to write (default: standard output).")] = None,
-    pairs: Annotated[bool, typer.Option("--pairs", help="word/tag on the text's own lines instead of a word TAB tag line each.")] = False,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="File to write (default: standard output).")
+    ] = None,
+    pairs: Annotated[
+        bool, typer.Option("--pairs", help="word/tag on the text's own lines instead of a word TAB tag line each.")
+    ] = False,
     threads: Threads = None,
     force: Force = False,
     debug: Debug = False,
@@ -125,7 +162,7 @@ def tag(
     found = _load(model)
     found.n_threads = threads
     source = sys.stdin.buffer if text == "-" else open(text, "rb")
-    with source, (nullcontext(None) if output is None else atomic_path(output, overwrite=force)) as path:
+    with source, nullcontext(None) if output is None else atomic_path(output, overwrite=force) as path:
         with nullcontext(sys.stdout) if path is None else open(path, "w", encoding="utf-8", newline="\n") as out:
             while True:  # in parts, so that a long text needs little memory
                 lines = source.readlines(1 << 22)
@@ -155,7 +192,9 @@ def evaluate(
     model: Model,
     tagged: Annotated[Path, typer.Option("--tagged", help="A file of word TAB tag lines.", show_default=False)],
     column: Column = 2,
-    confusions: Annotated[int, typer.Option("--confusions", help="How many of the most frequent confusions to show.")] = 10,
+    confusions: Annotated[
+        int, typer.Option("--confusions", help="How many of the most frequent confusions to show.")
+    ] = 10,
     threads: Threads = None,
     json: Json = False,
     quiet: Quiet = False,

@@ -9,8 +9,12 @@ import numpy as np
 
 def contingency(states: Any, tags: Any) -> np.ndarray:
     """Counts of (state, tag) pairs, int64 (n_states, n_tags); both numbered in sorted order of their values."""
-    a, b = (np.concatenate([np.asarray(part) for part in x]) if isinstance(x, (list, tuple)) and len(x) and np.ndim(x[0]) else
-            np.asarray(x) for x in (states, tags))
+    a, b = (
+        np.concatenate([np.asarray(part) for part in x])
+        if isinstance(x, (list, tuple)) and len(x) and np.ndim(x[0])
+        else np.asarray(x)
+        for x in (states, tags)
+    )
     if a.shape != b.shape or a.ndim != 1:
         raise ValueError(f"states and tags have shapes {a.shape} and {b.shape}; expected two of the same length")
     if a.size == 0:
@@ -38,8 +42,11 @@ def one_to_one(states: Any, tags: Any) -> float:
 
 def v_measure(states: Any, tags: Any, beta: float = 1.0) -> float:
     """Weighted harmonic mean of homogeneity and completeness (Rosenberg and Hirschberg 2007)."""
-    table = contingency(states, tags) / len(np.concatenate([np.ravel(x) for x in states]) if isinstance(
-        states, (list, tuple)) and len(states) and np.ndim(states[0]) else np.ravel(states))
+    table = contingency(states, tags) / len(
+        np.concatenate([np.ravel(x) for x in states])
+        if isinstance(states, (list, tuple)) and len(states) and np.ndim(states[0])
+        else np.ravel(states)
+    )
 
     def entropy(p: np.ndarray) -> float:
         p = p[p > 0]
@@ -55,7 +62,11 @@ def v_measure(states: Any, tags: Any, beta: float = 1.0) -> float:
 
 def evaluate_induction(states: Any, tags: Any) -> dict[str, float]:
     """many_to_one, one_to_one and v_measure."""
-    return {"many_to_one": many_to_one(states, tags), "one_to_one": one_to_one(states, tags), "v_measure": v_measure(states, tags)}
+    return {
+        "many_to_one": many_to_one(states, tags),
+        "one_to_one": one_to_one(states, tags),
+        "v_measure": v_measure(states, tags),
+    }
 
 
 def align_states(reference: Any, other: Any) -> np.ndarray:

@@ -21,8 +21,14 @@ from .recursions import exact_sequence, log_arrays
 _SLICE = 20_000_000  # transitions worked on in one kernel call
 
 
-def prepare(log_start: Any, log_transition: Any, log_emission: Any, log_second: Any = None, log_stop: Any = None,
-            log_stop1: Any = None) -> dict[str, np.ndarray]:
+def prepare(
+    log_start: Any,
+    log_transition: Any,
+    log_emission: Any,
+    log_second: Any = None,
+    log_stop: Any = None,
+    log_stop1: Any = None,
+) -> dict[str, np.ndarray]:
     """Check shapes and make what the kernels take.
 
     Raises
@@ -35,10 +41,16 @@ def prepare(log_start: Any, log_transition: Any, log_emission: Any, log_second: 
     frame = np.array(log_emission, dtype=np.float64, order="C")
     K = start.size
     if start.shape != (K,) or transition.shape not in ((K, K), (K, K, K)) or frame.ndim != 2 or frame.shape[1] != K:
-        raise ValueError(f"log_start, log_transition and log_emission have shapes {start.shape}, {transition.shape} and "
-                         f"{frame.shape}; expected (K,), (K, K) or (K, K, K), and (T, K)")
+        raise ValueError(
+            f"log_start, log_transition and log_emission have shapes {start.shape}, {transition.shape} and "
+            f"{frame.shape}; expected (K,), (K, K) or (K, K, K), and (T, K)"
+        )
     order = transition.ndim - 1
-    optional = {"log_second": (log_second, (K, K)), "log_stop": (log_stop, (K,) * order), "log_stop1": (log_stop1, (K,))}
+    optional = {
+        "log_second": (log_second, (K, K)),
+        "log_stop": (log_stop, (K,) * order),
+        "log_stop1": (log_stop1, (K,)),
+    }
     others: dict[str, np.ndarray | None] = {}
     for name, (value, shape) in optional.items():
         others[name] = None if value is None else np.array(value, dtype=np.float64)
@@ -50,11 +62,17 @@ def prepare(log_start: Any, log_transition: Any, log_emission: Any, log_second: 
         if array is not None and not np.all(array < np.inf):
             raise ValueError(f"{name} holds NaN or +inf; expected logarithms of probabilities")
     exps = {name: None if array is None else np.exp(array) for name, array in others.items()}
-    parameters = Parameters(np.exp(start), np.exp(transition), np.zeros((0, K)), exps["log_second"], exps["log_stop"],
-                            exps["log_stop1"])
+    parameters = Parameters(
+        np.exp(start), np.exp(transition), np.zeros((0, K)), exps["log_second"], exps["log_stop"], exps["log_stop1"]
+    )
     logs = log_arrays(parameters, log_table=frame)
-    exact = {"start": start, "transition": transition, "second": others["log_second"], "final": others["log_stop"],
-             "final1": others["log_stop1"]}  # as given: exp may have underflowed
+    exact = {
+        "start": start,
+        "transition": transition,
+        "second": others["log_second"],
+        "final": others["log_stop"],
+        "final1": others["log_stop1"],
+    }  # as given: exp may have underflowed
     exact["log_A"] = transition if order == 1 else transition.transpose(1, 0, 2)
     exact["log_back"] = transition.T if order == 1 else transition.transpose(1, 2, 0)
     logs.update({name: np.ascontiguousarray(array) for name, array in exact.items() if array is not None})
@@ -90,11 +108,35 @@ def forward_rows(logs: dict[str, np.ndarray], rows: np.ndarray, normalized: bool
     state, scale = np.full((K,) * order, -np.inf), np.zeros(2)
     for t0, t1 in _slices(rows.size, K, order):
         if order == 1:
-            kernel.log_forward1(logs["start"], logs["A"], logs["transition"], logs["table"], rows, t0, t1, state, scale,
-                                out[t0:t1], scales[t0:t1])
+            kernel.log_forward1(
+                logs["start"],
+                logs["A"],
+                logs["transition"],
+                logs["table"],
+                rows,
+                t0,
+                t1,
+                state,
+                scale,
+                out[t0:t1],
+                scales[t0:t1],
+            )
         else:
-            kernel.log_forward2(logs["start"], logs["linear_second"], logs["second"], logs["A"], logs["log_A"], logs["table"],
-                                rows, t0, t1, state, scale, out[t0:t1], scales[t0:t1])
+            kernel.log_forward2(
+                logs["start"],
+                logs["linear_second"],
+                logs["second"],
+                logs["A"],
+                logs["log_A"],
+                logs["table"],
+                rows,
+                t0,
+                t1,
+                state,
+                scale,
+                out[t0:t1],
+                scales[t0:t1],
+            )
     return out if normalized else out + scales.reshape(-1, *(1,) * order)
 
 
@@ -108,12 +150,38 @@ def log_backward(log_start: Any, log_transition: Any, log_emission: Any, **other
     state, scale = np.empty((K,) * order), np.zeros(2)
     for t0, t1 in reversed(_slices(rows.size, K, order)):
         if order == 1:
-            kernel.log_backward1(logs["final"], logs["back"], logs["log_back"], logs["table"], rows, t0, t1, rows.size,
-                                 state, scale, out[t0:t1], scales[t0:t1])
+            kernel.log_backward1(
+                logs["final"],
+                logs["back"],
+                logs["log_back"],
+                logs["table"],
+                rows,
+                t0,
+                t1,
+                rows.size,
+                state,
+                scale,
+                out[t0:t1],
+                scales[t0:t1],
+            )
         else:
-            kernel.log_backward2(logs["final1"], logs["final"], logs["linear_second"], logs["second"], logs["back"],
-                                 logs["log_back"], logs["table"], rows, t0, t1, rows.size, state, scale, out[t0:t1],
-                                 scales[t0:t1])
+            kernel.log_backward2(
+                logs["final1"],
+                logs["final"],
+                logs["linear_second"],
+                logs["second"],
+                logs["back"],
+                logs["log_back"],
+                logs["table"],
+                rows,
+                t0,
+                t1,
+                rows.size,
+                state,
+                scale,
+                out[t0:t1],
+                scales[t0:t1],
+            )
     return out + scales.reshape(-1, *(1,) * order)
 
 
@@ -161,8 +229,10 @@ def impossible_message(logs: dict[str, np.ndarray], rows: np.ndarray, sequence: 
     dead = np.nonzero(~np.any(np.isfinite(alpha.reshape(rows.size, -1)), axis=1))[0]
     where = f"position {int(dead[0])}" if dead.size else "its end"
     name = "the sequence" if sequence is None else f"sequence {sequence}"
-    return (f"{name} is impossible under this model: no state path has a positive probability up to {where}; "
-            "use pseudocounts, or check masks and symbols that training never saw")
+    return (
+        f"{name} is impossible under this model: no state path has a positive probability up to {where}; "
+        "use pseudocounts, or check masks and symbols that training never saw"
+    )
 
 
 def viterbi(log_start: Any, log_transition: Any, log_emission: Any, **others: Any) -> tuple[float, np.ndarray]:
@@ -197,7 +267,9 @@ def viterbi_path(logs: dict[str, np.ndarray], rows: np.ndarray, sequence: int | 
     def forward(t0: int, t1: int, state: np.ndarray) -> int:
         if order == 1:
             return kernel.viterbi_forward1(logs["start"], logs["log_A"], logs["table"], rows, t0, t1, state, scores)
-        return kernel.viterbi_forward2(logs["start"], logs["second"], logs["log_A"], logs["table"], rows, t0, t1, state, scores)
+        return kernel.viterbi_forward2(
+            logs["start"], logs["second"], logs["log_A"], logs["table"], rows, t0, t1, state, scores
+        )
 
     for t0, t1 in slices:
         befores.append(state.copy())
@@ -207,7 +279,7 @@ def viterbi_path(logs: dict[str, np.ndarray], rows: np.ndarray, sequence: int | 
     if ends.max() == -np.inf:
         raise ValueError(impossible_message(logs, rows, sequence))
     last = np.unravel_index(int(np.argmax(ends)), ends.shape)
-    path[T - len(last):] = last
+    path[T - len(last) :] = last
     for number in range(len(slices) - 1, -1, -1):
         t0, t1 = slices[number]
         if number < len(slices) - 1:
@@ -236,7 +308,9 @@ def path_score(logs: dict[str, np.ndarray], rows: np.ndarray, path: np.ndarray) 
     return float(total)
 
 
-def top_k_paths(log_start: Any, log_transition: Any, log_emission: Any, k: int, **others: Any) -> list[tuple[float, np.ndarray]]:
+def top_k_paths(
+    log_start: Any, log_transition: Any, log_emission: Any, k: int, **others: Any
+) -> list[tuple[float, np.ndarray]]:
     """The k best paths with their log joint probabilities, best first; fewer where fewer are possible."""
     logs = prepare(log_start, log_transition, log_emission, **others)
     return best_paths(logs, _rows(logs), k)
@@ -256,7 +330,9 @@ def best_paths(logs: dict[str, np.ndarray], rows: np.ndarray, k: int) -> list[tu
         now = kernel.top_paths1(logs["start"], logs["transition"], logs["table"], rows, k, scores, origin)
         ends = scores[now] + logs["final"][:, None]
     else:
-        now = kernel.top_paths2(logs["start"], logs["second"], logs["transition"], logs["table"], rows, k, scores, origin)
+        now = kernel.top_paths2(
+            logs["start"], logs["second"], logs["transition"], logs["table"], rows, k, scores, origin
+        )
         ends = scores[now] + (logs["final"] if T > 1 else np.broadcast_to(logs["final1"], (K, K)))[..., None]
     found = []
     for flat in np.argsort(-ends.reshape(-1), kind="stable")[:k]:

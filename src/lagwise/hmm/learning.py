@@ -34,8 +34,13 @@ class Constraints:
     fixed: dict[str, np.ndarray]
 
 
-def normalize(counts: np.ndarray, pseudocount: Any, fixed: np.ndarray | None, old: np.ndarray | None, axis: int = -1,
-              ) -> tuple[np.ndarray, int]:
+def normalize(
+    counts: np.ndarray,
+    pseudocount: Any,
+    fixed: np.ndarray | None,
+    old: np.ndarray | None,
+    axis: int = -1,
+) -> tuple[np.ndarray, int]:
     """Distributions along an axis from counts, and how many had nothing to go by.
 
     Free entries share what fixed ones leave: (1 - fixed) (c + pseudocount) / sum(c + pseudocount), the maximiser of
@@ -52,19 +57,21 @@ def normalize(counts: np.ndarray, pseudocount: Any, fixed: np.ndarray | None, ol
     total = values.sum(axis=axis, keepdims=True)
     empty = ~(total > 0)
     if not np.any(empty):
-        values *= room / total
+        values = values / total * room  # in this order: 1 / total overflows where counts are subnormal
     else:
         flat = np.ones_like(values) if fixed is None else free.astype(np.float64)
         flat /= np.maximum(flat.sum(axis=axis, keepdims=True), 1.0)
         spare = room * flat if old is None else old
-        values = np.where(empty, spare, values * room / np.where(empty, 1.0, total))
+        values = np.where(empty, spare, values / np.where(empty, 1.0, total) * room)
     if fixed is not None:
         values = np.where(free, values, fixed)
         empty &= free.any(axis=axis, keepdims=True)
     return values, int(np.count_nonzero(empty))
 
 
-def maximize(counts: Parameters, old: Parameters | None, constraints: Constraints, stop: bool) -> tuple[Parameters, dict[str, int]]:
+def maximize(
+    counts: Parameters, old: Parameters | None, constraints: Constraints, stop: bool
+) -> tuple[Parameters, dict[str, int]]:
     """M step: the parameters that fit expected counts best. Frozen arrays are `old`'s own, bit for bit.
 
     Returns
@@ -75,7 +82,9 @@ def maximize(counts: Parameters, old: Parameters | None, constraints: Constraint
     prior, fixed, empty = constraints.pseudocount, constraints.fixed, {}
     result = dataclasses.replace(old if old is not None else counts, stop=None, stop1=None)
 
-    def take(name: str, with_stop: np.ndarray | None, kind: str, old_stop: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
+    def take(
+        name: str, with_stop: np.ndarray | None, kind: str, old_stop: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray | None]:
         table, previous = getattr(counts, name), None if old is None else getattr(old, name)
         mask = fixed.get(kind) if name != "second" else None
         if stop and with_stop is not None:
@@ -105,16 +114,26 @@ def maximize(counts: Parameters, old: Parameters | None, constraints: Constraint
     if "e" in constraints.params:
         pseudocount = prior["emission"]
         result.emission, empty["emission"] = normalize(
-            counts.emission, np.transpose(pseudocount) if np.ndim(pseudocount) else pseudocount, fixed.get("emission"),
-            None if old is None else old.emission, axis=0)
+            counts.emission,
+            np.transpose(pseudocount) if np.ndim(pseudocount) else pseudocount,
+            fixed.get("emission"),
+            None if old is None else old.emission,
+            axis=0,
+        )
     return result, empty
 
 
 def log_prior(parameters: Parameters, constraints: Constraints) -> float:
     """Sum of pseudocount * log parameter over the free entries of what is trained, nats."""
     total = 0.0
-    parts = (("s", "start", "start"), ("t", "transition", "transition"), ("t", "transition", "second"),
-             ("t", "transition", "stop"), ("t", "transition", "stop1"), ("e", "emission", "emission"))
+    parts = (
+        ("s", "start", "start"),
+        ("t", "transition", "transition"),
+        ("t", "transition", "second"),
+        ("t", "transition", "stop"),
+        ("t", "transition", "stop1"),
+        ("e", "emission", "emission"),
+    )
     for letter, kind, name in parts:
         array, pseudocount = getattr(parameters, name), constraints.pseudocount[kind]
         if letter not in constraints.params or array is None or not np.any(pseudocount):
@@ -133,12 +152,16 @@ def log_prior(parameters: Parameters, constraints: Constraints) -> float:
     return total
 
 
-def count_labels(ids: np.ndarray, labels: np.ndarray, offsets: np.ndarray, n_states: int, n_symbols: int, order: int) -> Parameters:
+def count_labels(
+    ids: np.ndarray, labels: np.ndarray, offsets: np.ndarray, n_states: int, n_symbols: int, order: int
+) -> Parameters:
     """Relative-frequency counts of labelled text; -1 among labels or ids is left out. All fields are filled."""
     K = n_states
     counts = Parameters.zeros(K, n_symbols, order, True)
     both = (labels >= 0) & (ids >= 0)
-    counts.emission += np.bincount(ids[both].astype(np.int64) * K + labels[both], minlength=n_symbols * K).reshape(-1, K)
+    counts.emission += np.bincount(ids[both].astype(np.int64) * K + labels[both], minlength=n_symbols * K).reshape(
+        -1, K
+    )
     lengths = np.diff(offsets)
     begins, ends = offsets[:-1][lengths > 0], offsets[1:][lengths > 0] - 1
 
@@ -164,13 +187,25 @@ def count_labels(ids: np.ndarray, labels: np.ndarray, offsets: np.ndarray, n_sta
     return counts
 
 
-def best_labels(parameters: Parameters, table: np.ndarray, rows: np.ndarray, offsets: np.ndarray, n_threads: int,
-                stop: threading.Event | None = None) -> np.ndarray:
+def best_labels(
+    parameters: Parameters,
+    table: np.ndarray,
+    rows: np.ndarray,
+    offsets: np.ndarray,
+    n_threads: int,
+    stop: threading.Event | None = None,
+) -> np.ndarray:
     """Viterbi paths of all sequences, int32 (n,); ValueError naming an impossible sequence."""
-    from lagwise._kernels import hmm_viterbi as kernel
+    from lagwise._kernels.hmm_paths import best_paths
 
     logs = log_arrays(parameters, table)
     K, order = parameters.n_states, parameters.order
+    P = -(-K // 8) * 8
+    if order == 1:
+        start, weights, columns = (np.full(shape, -np.inf) for shape in (P, (K, P), (K, P)))
+        start[:K], weights[:, :K], columns[:, :K] = logs["start"], logs["log_A"], logs["log_back"]
+        padded = np.zeros((logs["table"].shape[0], P))
+        padded[:, :K] = logs["table"]
     path, lengths = np.zeros(rows.size, dtype=np.int32), np.diff(offsets)
     longest = max(1, 20_000_000 // K ** (order + 1))  # a longer sequence goes in slices of its own
     short = np.nonzero(lengths <= longest)[0]
@@ -182,24 +217,52 @@ def best_labels(parameters: Parameters, table: np.ndarray, rows: np.ndarray, off
         if stop.is_set():
             raise KeyboardInterrupt
         size = int(lengths[part].max())
-        failed = np.empty(part.size, dtype=np.int64)
+        failed, part = np.empty(part.size, dtype=np.int64), np.ascontiguousarray(part, dtype=np.int64)
         if order == 1:
-            kernel.viterbi_many1(logs["start"], logs["log_A"], logs["final"], logs["table"], rows, offsets, part,
-                                 np.empty((size, K)), path, failed)
+            best_paths(
+                K,
+                start,
+                weights,
+                columns,
+                logs["final"],
+                padded,
+                rows,
+                offsets,
+                part,
+                np.empty((size, P)),
+                path,
+                failed,
+            )
         else:
-            kernel.viterbi_many2(logs["start"], logs["second"], logs["log_A"], logs["final1"], logs["final"], logs["table"],
-                                 rows, offsets, part, np.empty((size, K, K)), path, failed)
+            from lagwise._kernels.hmm_viterbi import viterbi_many2
+
+            viterbi_many2(
+                logs["start"],
+                logs["second"],
+                logs["log_A"],
+                logs["final1"],
+                logs["final"],
+                logs["table"],
+                rows,
+                offsets,
+                part,
+                np.empty((size, K, K)),
+                path,
+                failed,
+            )
         if failed.max() >= 0:
             i = int(part[np.argmax(failed >= 0)])
-            raise ValueError(impossible_message(logs, rows[offsets[i]:offsets[i + 1]], i))
+            raise ValueError(impossible_message(logs, rows[offsets[i] : offsets[i + 1]], i))
 
     run_in_threads(work, chunks, n_threads, stop)
     for i in np.nonzero(lengths > longest)[0]:
-        path[offsets[i]:offsets[i + 1]] = viterbi_path(logs, rows[offsets[i]:offsets[i + 1]], int(i))
+        path[offsets[i] : offsets[i + 1]] = viterbi_path(logs, rows[offsets[i] : offsets[i + 1]], int(i))
     return path
 
 
-def joint_score(parameters: Parameters, table: np.ndarray, rows: np.ndarray, offsets: np.ndarray, path: np.ndarray) -> float:
+def joint_score(
+    parameters: Parameters, table: np.ndarray, rows: np.ndarray, offsets: np.ndarray, path: np.ndarray
+) -> float:
     """Sum of log P(w, path) over the sequences, nats."""
     order = parameters.order
     with np.errstate(divide="ignore"):
@@ -210,7 +273,11 @@ def joint_score(parameters: Parameters, table: np.ndarray, rows: np.ndarray, off
             inner = np.ones(rows.size, dtype=bool)
             inner[begins] = False
             later = np.nonzero(inner)[0]
-            total = np.sum(log_start[path[begins]]) + np.sum(np.log(table[rows, path])) + np.sum(log_A[path[later - 1], path[later]])
+            total = (
+                np.sum(log_start[path[begins]])
+                + np.sum(np.log(table[rows, path]))
+                + np.sum(log_A[path[later - 1], path[later]])
+            )
             return float(total + (0.0 if parameters.stop is None else np.sum(np.log(parameters.stop)[path[ends]])))
     logs = log_arrays(parameters, table)
     return float(sum(path_score(logs, rows[a:b], path[a:b]) for a, b in zip(offsets[:-1], offsets[1:])))
@@ -235,8 +302,17 @@ class Run:
         self.history.append(objective)
 
 
-def soft_em(run: Run, data: EmissionRows, offsets: np.ndarray, constraints: Constraints, n_iter: int, tol: float,
-            n_threads: int, report: Callable[[Run], None], stop: threading.Event | None = None) -> None:
+def soft_em(
+    run: Run,
+    data: EmissionRows,
+    offsets: np.ndarray,
+    constraints: Constraints,
+    n_iter: int,
+    tol: float,
+    n_threads: int,
+    report: Callable[[Run], None],
+    stop: threading.Event | None = None,
+) -> None:
     """Baum-Welch. `run.history` holds log-likelihood + log-prior before each M step."""
     K, order, has_stop = run.parameters.n_states, run.parameters.order, run.parameters.stop is not None
     plan = Plan(data.rows, offsets, K, data.n_rows, order)
@@ -247,22 +323,32 @@ def soft_em(run: Run, data: EmissionRows, offsets: np.ndarray, constraints: Cons
         loglik, counts, _ = forward_backward(plan, packed, n_threads, stop=stop)
         if np.any(loglik == -np.inf):
             i = int(np.argmax(loglik == -np.inf))
-            raise ValueError(impossible_message(packed.logs, data.rows[offsets[i]:offsets[i + 1]], i))
+            raise ValueError(impossible_message(packed.logs, data.rows[offsets[i] : offsets[i + 1]], i))
         run.record(float(np.sum(loglik)) + log_prior(run.parameters, constraints))
         if len(run.history) > 1 and (run.history[-1] - run.history[-2]) / n_tokens < tol:
             run.converged = True
             return
         assert counts is not None
-        run.parameters, run.empty = maximize(dataclasses.replace(counts, emission=data.fold(counts.emission)), run.parameters,
-                                             constraints, has_stop)
+        run.parameters, run.empty = maximize(
+            dataclasses.replace(counts, emission=data.fold(counts.emission)), run.parameters, constraints, has_stop
+        )
         run.n_iter += 1
         report(run)
         if run.n_iter >= n_iter:
             return
 
 
-def hard_em(run: Run, ids: np.ndarray, data: EmissionRows, offsets: np.ndarray, constraints: Constraints, n_iter: int,
-            n_threads: int, report: Callable[[Run], None], stop: threading.Event | None = None) -> np.ndarray:
+def hard_em(
+    run: Run,
+    ids: np.ndarray,
+    data: EmissionRows,
+    offsets: np.ndarray,
+    constraints: Constraints,
+    n_iter: int,
+    n_threads: int,
+    report: Callable[[Run], None],
+    stop: threading.Event | None = None,
+) -> np.ndarray:
     """Viterbi training. `run.history` holds joint Viterbi score + log-prior of each round; returns the last labels."""
     K, order, has_stop = run.parameters.n_states, run.parameters.order, run.parameters.stop is not None
     labels: np.ndarray | None = None

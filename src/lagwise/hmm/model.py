@@ -90,10 +90,25 @@ class HMM(Estimator):
     algorithm, IEEE Trans. ASSP 38 (1990).
     """
 
-    def __init__(self, n_states: int = 2, n_symbols: int | None = None, order: int = 1, algorithm: str = "soft",
-                 n_iter: int = 100, tol: float = 1e-4, n_init: int = 1, init: Any = "random", params: str = "ste",
-                 init_params: str = "ste", pseudocount: Any = 0.0, stop_state: bool = False, unknown: str = "ignore",
-                 random_state: Any = None, n_threads: int | None = None, verbose: bool = False):
+    def __init__(
+        self,
+        n_states: int = 2,
+        n_symbols: int | None = None,
+        order: int = 1,
+        algorithm: str = "soft",
+        n_iter: int = 100,
+        tol: float = 1e-4,
+        n_init: int = 1,
+        init: Any = "random",
+        params: str = "ste",
+        init_params: str = "ste",
+        pseudocount: Any = 0.0,
+        stop_state: bool = False,
+        unknown: str = "ignore",
+        random_state: Any = None,
+        n_threads: int | None = None,
+        verbose: bool = False,
+    ):
         self.n_states = n_states
         self.n_symbols = n_symbols
         self.order = order
@@ -113,8 +128,16 @@ class HMM(Estimator):
 
     # Learning
 
-    def fit(self, X: Any, lengths: Any = None, *, y: Any = None, init_labels: Any = None, dictionary: Any = None,
-            fixed: Any = None) -> HMM:
+    def fit(
+        self,
+        X: Any,
+        lengths: Any = None,
+        *,
+        y: Any = None,
+        init_labels: Any = None,
+        dictionary: Any = None,
+        fixed: Any = None,
+    ) -> HMM:
         """Learn from sequences.
 
         Parameters
@@ -157,8 +180,18 @@ class HMM(Estimator):
         generators = check_random_state(self.random_state).spawn(n_init)
         data = EmissionRows.of(sequences.ids, labels, V, K)
         complete = labels is not None and bool(np.all(labels >= 0))
-        starts = [self._start(K, V, rng, constraints, sequences, guess if labels is None or guess is not None else labels,
-                              supervised=complete) for rng in ([generators[0]] if complete else generators)]
+        starts = [
+            self._start(
+                K,
+                V,
+                rng,
+                constraints,
+                sequences,
+                guess if labels is None or guess is not None else labels,
+                supervised=complete,
+            )
+            for rng in ([generators[0]] if complete else generators)
+        ]
         self._forget()
         self.vocabulary_ = sequences.vocabulary
         self.n_symbols_ = V
@@ -167,6 +200,7 @@ class HMM(Estimator):
         logger.info("HMM: preparing kernels (compiled once per machine, which takes some seconds)")
         runs, stop = [learning.Run(start) for start in starts], threading.Event()
         with Progress(self.verbose, "HMM", n_iter if n_init == 1 else None, "iterations") as progress:
+
             def report(run: learning.Run) -> None:
                 if stop.is_set():
                     raise KeyboardInterrupt
@@ -177,7 +211,9 @@ class HMM(Estimator):
                 if self.algorithm == "soft":
                     learning.soft_em(run, data, sequences.offsets, constraints, n_iter, tol, inner, report, stop)
                 else:
-                    learning.hard_em(run, sequences.ids, data, sequences.offsets, constraints, n_iter, inner, report, stop)
+                    learning.hard_em(
+                        run, sequences.ids, data, sequences.offsets, constraints, n_iter, inner, report, stop
+                    )
 
             try:
                 run_in_threads(work, runs, n_threads, stop)
@@ -188,17 +224,27 @@ class HMM(Estimator):
                     best.interrupted = True
                     self._keep(best, runs)
                 raise
-        finals = [self._objective(run, data, sequences.offsets, constraints, n_threads) if n_init > 1 else run.history[-1]
-                  for run in runs]
+        finals = [
+            self._objective(run, data, sequences.offsets, constraints, n_threads) if n_init > 1 else run.history[-1]
+            for run in runs
+        ]
         self._keep(runs[int(np.argmax(finals))], runs, finals)
         if not self.converged_:
-            warnings.warn(f"EM did not converge within n_iter={n_iter}; raise n_iter or tol", ConvergenceWarning, stacklevel=2)
+            warnings.warn(
+                f"EM did not converge within n_iter={n_iter}; raise n_iter or tol", ConvergenceWarning, stacklevel=2
+            )
         if self.decreased_:
             warnings.warn("the objective fell during EM, which should not happen: please report", stacklevel=2)
         return self
 
-    def _objective(self, run: learning.Run, data: EmissionRows, offsets: np.ndarray, constraints: learning.Constraints,
-                   n_threads: int) -> float:
+    def _objective(
+        self,
+        run: learning.Run,
+        data: EmissionRows,
+        offsets: np.ndarray,
+        constraints: learning.Constraints,
+        n_threads: int,
+    ) -> float:
         table = data.table(run.parameters.emission)
         if self.algorithm == "hard":
             path = learning.best_labels(run.parameters, table, data.rows, offsets, n_threads)
@@ -208,8 +254,16 @@ class HMM(Estimator):
             value = float(np.sum(forward_backward(plan, Packed.of(run.parameters, table, plan), n_threads, False)[0]))
         return value + learning.log_prior(run.parameters, constraints)
 
-    def _finish_supervised(self, start: Parameters, sequences: Sequences, data: EmissionRows, labels: Any,
-                           constraints: learning.Constraints, K: int, V: int) -> HMM:
+    def _finish_supervised(
+        self,
+        start: Parameters,
+        sequences: Sequences,
+        data: EmissionRows,
+        labels: Any,
+        constraints: learning.Constraints,
+        K: int,
+        V: int,
+    ) -> HMM:
         counts = learning.count_labels(sequences.ids, labels, sequences.offsets, K, V, self.order)
         run = learning.Run(start)
         run.parameters, empty = learning.maximize(counts, None, constraints, self.stop_state)
@@ -218,13 +272,21 @@ class HMM(Estimator):
                 setattr(run.parameters, name, getattr(start, name))
         if "t" not in constraints.params:
             run.parameters.second, run.parameters.stop, run.parameters.stop1 = start.second, start.stop, start.stop1
-        missing = {name: n for name, n in empty.items() if n and not (self.order == 2 and name in ("transition", "second"))}
+        missing = {
+            name: n for name, n in empty.items() if n and not (self.order == 2 and name in ("transition", "second"))
+        }
         if missing:
-            warnings.warn("no counts for " + ", ".join(f"{n} {name} distribution(s)" for name, n in missing.items())
-                          + ": they are uniform; use pseudocounts to smooth", stacklevel=3)
+            warnings.warn(
+                "no counts for "
+                + ", ".join(f"{n} {name} distribution(s)" for name, n in missing.items())
+                + ": they are uniform; use pseudocounts to smooth",
+                stacklevel=3,
+            )
         table = data.table(run.parameters.emission)
-        run.record(learning.joint_score(run.parameters, table, data.rows, sequences.offsets, labels)
-                   + learning.log_prior(run.parameters, constraints))
+        run.record(
+            learning.joint_score(run.parameters, table, data.rows, sequences.offsets, labels)
+            + learning.log_prior(run.parameters, constraints)
+        )
         run.n_iter, run.converged = 1, True
         self._keep(run, [run])
         return self
@@ -234,8 +296,10 @@ class HMM(Estimator):
         self.history_, self.n_iter_, self.converged_ = best.history, best.n_iter, best.converged
         self.decreased_, self.interrupted_ = best.fell, best.interrupted
         values = finals or [run.history[-1] if run.history else -np.inf for run in runs]
-        self.restarts_ = [{"seed": number, "objective": value, "n_iter": run.n_iter, "converged": run.converged}
-                          for number, (run, value) in enumerate(zip(runs, values))]
+        self.restarts_ = [
+            {"seed": number, "objective": value, "n_iter": run.n_iter, "converged": run.converged}
+            for number, (run, value) in enumerate(zip(runs, values))
+        ]
 
     def _set_parameters(self, parameters: Parameters) -> None:
         self.startprob_, self.transmat_ = parameters.start, parameters.transition
@@ -264,13 +328,17 @@ class HMM(Estimator):
             return int(np.shape(self.emissionprob_)[1])
         return max(int(sequences.ids.max()) + 1, 1)
 
-    def _constraints(self, K: int, V: int, fixed: Any, dictionary: Any, vocabulary: Vocabulary | None) -> learning.Constraints:
+    def _constraints(
+        self, K: int, V: int, fixed: Any, dictionary: Any, vocabulary: Vocabulary | None
+    ) -> learning.Constraints:
         check_choice("order", self.order, (1, 2))
         check_bool("stop_state", self.stop_state)
         for name in ("params", "init_params"):
             value = getattr(self, name)
             if not isinstance(value, str) or set(value) - set("ste"):
-                raise ValueError(f"{name} is {value!r}; expected a string of the letters s (start), t (transition), e (emission)")
+                raise ValueError(
+                    f"{name} is {value!r}; expected a string of the letters s (start), t (transition), e (emission)"
+                )
         shapes: dict[str, tuple[int, ...]] = {"start": (K,), "transition": (K,) * (self.order + 1), "emission": (K, V)}
         masks = {}
         for name, value in (fixed or {}).items():
@@ -279,16 +347,27 @@ class HMM(Estimator):
             if mask.shape != shapes[name]:
                 raise ValueError(f"fixed[{name!r}] has shape {mask.shape}; expected {shapes[name]}, NaN where free")
             kept = np.nansum(mask, axis=-1)
-            if np.nanmin(mask, initial=0.0) < 0 or np.any(kept > 1 + 1e-12) or np.any(
-                    ~np.isnan(mask).any(axis=-1) & (np.abs(kept - 1) > 1e-9)):
+            if (
+                np.nanmin(mask, initial=0.0) < 0
+                or np.any(kept > 1 + 1e-12)
+                or np.any(~np.isnan(mask).any(axis=-1) & (np.abs(kept - 1) > 1e-9))
+            ):
                 raise ValueError(f"fixed[{name!r}] has rows that cannot be completed to distributions")
             masks[name] = mask.T if name == "emission" else mask
         if dictionary is not None:
             masks["emission"] = _dictionary_mask(dictionary, K, V, vocabulary, masks.get("emission"))
         return learning.Constraints(self.params, _pseudocounts(self.pseudocount, shapes), masks)
 
-    def _start(self, K: int, V: int, rng: np.random.Generator, constraints: learning.Constraints, sequences: Sequences,
-               guess: np.ndarray | None, supervised: bool) -> Parameters:
+    def _start(
+        self,
+        K: int,
+        V: int,
+        rng: np.random.Generator,
+        constraints: learning.Constraints,
+        sequences: Sequences,
+        guess: np.ndarray | None,
+        supervised: bool,
+    ) -> Parameters:
         """Parameters before the first E step."""
         order, stop = self.order, self.stop_state
         drawn = self._initial(K, V, rng, sequences)
@@ -298,16 +377,27 @@ class HMM(Estimator):
             letters = "".join(c for c in "ste" if c not in self.init_params)
         attributes = {"s": "startprob_", "t": "transmat_", "e": "emissionprob_"}
         learned = dict(zip("ste", getattr(self, "_learned", (None, None, None))))
-        lost = [name for letter, name in attributes.items() if letter in self.init_params and not supervised
-                and getattr(self, name, None) is not None and getattr(self, name) is not learned[letter]]
+        lost = [
+            name
+            for letter, name in attributes.items()
+            if letter in self.init_params
+            and not supervised
+            and getattr(self, name, None) is not None
+            and getattr(self, name) is not learned[letter]
+        ]
         if lost:
-            warnings.warn(f"{', '.join(lost)} {'was' if len(lost) == 1 else 'were'} set, but fit starts from init={self.init!r:.40}; "
-                          "leave their letters out of init_params to keep them", stacklevel=3)
+            warnings.warn(
+                f"{', '.join(lost)} {'was' if len(lost) == 1 else 'were'} set, but fit starts from init={self.init!r:.40}; "
+                "leave their letters out of init_params to keep them",
+                stacklevel=3,
+            )
         kept = {letter for letter in letters if getattr(self, attributes[letter], None) is not None}
         for letter in set(letters) - kept:
             if guess is None or letter not in self.params:
-                raise ValueError(f"init_params={self.init_params!r} leaves the {_NAMES[letter]} probabilities as they are, but "
-                                 f"{attributes[letter]} is not set; set it or add {letter!r} to init_params")
+                raise ValueError(
+                    f"init_params={self.init_params!r} leaves the {_NAMES[letter]} probabilities as they are, but "
+                    f"{attributes[letter]} is not set; set it or add {letter!r} to init_params"
+                )
         if kept:
             own = self._own_parameters(K, V, only=kept)
             for letter in kept:
@@ -318,8 +408,12 @@ class HMM(Estimator):
         if guess is not None and np.any(guess >= 0) and not supervised:
             counts = learning.count_labels(sequences.ids, guess, sequences.offsets, K, V, order)
             if np.any(guess < 0):  # a few labels must not rule out what they do not show: add the drawn start once
-                counts += Parameters(**{name: getattr(drawn, name, None) if getattr(drawn, name, None) is not None else 0.0
-                                        for name in counts.arrays()})
+                counts += Parameters(
+                    **{
+                        name: getattr(drawn, name, None) if getattr(drawn, name, None) is not None else 0.0
+                        for name in counts.arrays()
+                    }
+                )
             maximized, _ = learning.maximize(counts, None, constraints, stop)
             for letter in self.params:
                 setattr(drawn, _NAMES[letter], getattr(maximized, _NAMES[letter]))
@@ -342,8 +436,10 @@ class HMM(Estimator):
             check_fitted(init, "startprob_")
             parameters = init._own_parameters(K, V)
             if parameters.order != order or (parameters.stop is not None) != stop:
-                raise ValueError(f"init is an HMM with order={parameters.order}, stop_state={parameters.stop is not None}; "
-                                 f"expected order={order}, stop_state={stop}")
+                raise ValueError(
+                    f"init is an HMM with order={parameters.order}, stop_state={parameters.stop is not None}; "
+                    f"expected order={order}, stop_state={stop}"
+                )
             return parameters
         if isinstance(init, (tuple, list)) and len(init) == 3:
             base = uniform_parameters(K, V, order, stop)
@@ -354,7 +450,9 @@ class HMM(Estimator):
                 base.transition *= np.asarray(share)[..., None]
             base.emission = np.ascontiguousarray(check_distribution("init emission", init[2], (K, V)).T)
             return base
-        raise ValueError(f"init is {init!r:.80}; expected 'random', 'uniform', 'sens', 'lds', an HMM, or (start, transition, emission)")
+        raise ValueError(
+            f"init is {init!r:.80}; expected 'random', 'uniform', 'sens', 'lds', an HMM, or (start, transition, emission)"
+        )
 
     # The model's numbers
 
@@ -376,7 +474,9 @@ class HMM(Estimator):
                 check_fitted(self, "stopprob_")
                 stop = np.array(self.stopprob_, dtype=np.float64)
                 if stop.shape != (K,) * order or stop.min() < 0 or stop.max() > 1:
-                    raise ValueError(f"stopprob_ has shape {stop.shape}; expected probabilities of shape {(K,) * order}")
+                    raise ValueError(
+                        f"stopprob_ has shape {stop.shape}; expected probabilities of shape {(K,) * order}"
+                    )
                 total = 1.0 - stop
             transition = check_distribution("transmat_", self.transmat_, (K,) * (order + 1), total)
             if order == 2:
@@ -384,7 +484,9 @@ class HMM(Estimator):
                 if self.stop_state:
                     check_fitted(self, "stopprob1_")
                     stop1 = np.array(self.stopprob1_, dtype=np.float64)
-                second = check_distribution("transmat1_", self.transmat1_, (K, K), 1.0 if stop1 is None else 1.0 - stop1)
+                second = check_distribution(
+                    "transmat1_", self.transmat1_, (K, K), 1.0 if stop1 is None else 1.0 - stop1
+                )
         if "e" in want:
             emission = np.ascontiguousarray(check_distribution("emissionprob_", self.emissionprob_, (K, V)).T)
         else:
@@ -412,7 +514,7 @@ class HMM(Estimator):
         loglik, _, gamma = forward_backward(plan, packed, resolve_threads(self.n_threads), False, posterior)
         if posterior and np.any(loglik == -np.inf):
             i = int(np.argmax(loglik == -np.inf))
-            rows = data.rows[sequences.offsets[i]:sequences.offsets[i + 1]]
+            rows = data.rows[sequences.offsets[i] : sequences.offsets[i + 1]]
             raise ValueError(inference.impossible_message(packed.logs, rows, i))
         return sequences, loglik, gamma
 
@@ -450,7 +552,9 @@ class HMM(Estimator):
         if method == "posterior":
             path = np.argmax(self._run(X, lengths, True)[2], axis=1).astype(np.int32)
         else:
-            path = learning.best_labels(parameters, table, data.rows, sequences.offsets, resolve_threads(self.n_threads))
+            path = learning.best_labels(
+                parameters, table, data.rows, sequences.offsets, resolve_threads(self.n_threads)
+            )
         score = learning.joint_score(parameters, table, data.rows, sequences.offsets, path)
         return score, sequences.split(path.astype(np.int64))
 
@@ -531,7 +635,9 @@ class HMM(Estimator):
 
     def bic(self, X: Any, lengths: Any = None) -> float:
         """Schwarz's criterion, p log T - 2 log P for T symbols; lower is better."""
-        return self.n_parameters() * float(np.log(max(self._read(X, lengths).ids.size, 1))) - 2.0 * self.score(X, lengths=lengths)
+        return self.n_parameters() * float(np.log(max(self._read(X, lengths).ids.size, 1))) - 2.0 * self.score(
+            X, lengths=lengths
+        )
 
     # Sufficient statistics
 
@@ -546,7 +652,9 @@ class HMM(Estimator):
         loglik, counts, _ = forward_backward(plan, packed, resolve_threads(self.n_threads))
         if np.any(loglik == -np.inf):
             i = int(np.argmax(loglik == -np.inf))
-            raise ValueError(inference.impossible_message(packed.logs, data.rows[sequences.offsets[i]:sequences.offsets[i + 1]], i))
+            raise ValueError(
+                inference.impossible_message(packed.logs, data.rows[sequences.offsets[i] : sequences.offsets[i + 1]], i)
+            )
         assert counts is not None
         counts.emission = data.fold(counts.emission)
         return Counts(counts, float(np.sum(loglik)), int(data.rows.size), int(sequences.lengths.size))
@@ -565,7 +673,9 @@ class HMM(Estimator):
             K, V = check_int("n_states", self.n_states, 1), self._count_symbols(sequences)
             constraints = self._constraints(K, V, None, None, sequences.vocabulary)
             self.vocabulary_, self.n_symbols_ = sequences.vocabulary, V
-            self._set_parameters(self._start(K, V, check_random_state(self.random_state), constraints, sequences, None, False))
+            self._set_parameters(
+                self._start(K, V, check_random_state(self.random_state), constraints, sequences, None, False)
+            )
         if counts is None:
             counts = self.expected_counts(X, lengths, y=y)
             if hasattr(self, "counts_"):
@@ -590,18 +700,31 @@ class HMM(Estimator):
 
     def _to_tensors(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         parameters = self._own_parameters()
-        arrays = {name: np.asarray(getattr(self, name)) for name in
-                  ("startprob_", "transmat_", "transmat1_", "emissionprob_", "stopprob_", "stopprob1_") if hasattr(self, name)}
-        settings = {name: value for name, value in self.get_params().items()
-                    if name not in ("n_threads", "init", "pseudocount", "random_state", "verbose")}
+        arrays = {
+            name: np.asarray(getattr(self, name))
+            for name in ("startprob_", "transmat_", "transmat1_", "emissionprob_", "stopprob_", "stopprob1_")
+            if hasattr(self, name)
+        }
+        settings = {
+            name: value
+            for name, value in self.get_params().items()
+            if name not in ("n_threads", "init", "pseudocount", "random_state", "verbose")
+        }
         settings["init"] = self.init if isinstance(self.init, str) else "random"
         settings["random_state"] = self.random_state if isinstance(self.random_state, int) else None
-        if isinstance(self.pseudocount, (int, float)) or (isinstance(self.pseudocount, dict) and all(
-                np.ndim(v) == 0 for v in self.pseudocount.values())):
+        if isinstance(self.pseudocount, (int, float)) or (
+            isinstance(self.pseudocount, dict) and all(np.ndim(v) == 0 for v in self.pseudocount.values())
+        ):
             settings["pseudocount"] = self.pseudocount
         settings["n_states"] = parameters.n_states
-        meta: dict[str, Any] = {"params": settings, "learned": {
-            name: getattr(self, name) for name in ("n_iter_", "converged_", "decreased_", "interrupted_") if hasattr(self, name)}}
+        meta: dict[str, Any] = {
+            "params": settings,
+            "learned": {
+                name: getattr(self, name)
+                for name in ("n_iter_", "converged_", "decreased_", "interrupted_")
+                if hasattr(self, name)
+            },
+        }
         if getattr(self, "history_", None):
             arrays["history"] = np.asarray(self.history_)
         if getattr(self, "vocabulary_", None) is not None:
@@ -642,8 +765,12 @@ class Counts:
         self.n_symbols, self.n_sequences = n_symbols, n_sequences
 
     def __add__(self, other: Counts) -> Counts:
-        return Counts(self.expected + other.expected, self.log_likelihood + other.log_likelihood,
-                      self.n_symbols + other.n_symbols, self.n_sequences + other.n_sequences)
+        return Counts(
+            self.expected + other.expected,
+            self.log_likelihood + other.log_likelihood,
+            self.n_symbols + other.n_symbols,
+            self.n_sequences + other.n_sequences,
+        )
 
     def __radd__(self, other: Any) -> Counts:
         if isinstance(other, int) and other == 0:  # the start of sum()
@@ -672,7 +799,9 @@ def _pseudocounts(value: Any, shapes: dict[str, tuple[int, ...]]) -> dict[str, A
     return result
 
 
-def _dictionary_mask(dictionary: Any, K: int, V: int, vocabulary: Vocabulary | None, mask: np.ndarray | None) -> np.ndarray:
+def _dictionary_mask(
+    dictionary: Any, K: int, V: int, vocabulary: Vocabulary | None, mask: np.ndarray | None
+) -> np.ndarray:
     result = np.full((V, K), np.nan) if mask is None else mask.copy()
     for symbol, states in dictionary.items():
         if isinstance(symbol, str):
@@ -682,7 +811,9 @@ def _dictionary_mask(dictionary: Any, K: int, V: int, vocabulary: Vocabulary | N
                 continue  # a word that the text does not have
             symbol = vocabulary.index[symbol]
         check_int("a symbol of dictionary", symbol, 0, V - 1)
-        allowed = np.unique(np.atleast_1d(np.asarray(list(states) if not np.isscalar(states) else [states], dtype=np.int64)))
+        allowed = np.unique(
+            np.atleast_1d(np.asarray(list(states) if not np.isscalar(states) else [states], dtype=np.int64))
+        )
         if allowed.size == 0 or allowed[0] < 0 or allowed[-1] >= K:
             raise ValueError(f"dictionary[{symbol}] is {states!r}; expected states among 0..{K - 1}, at least one")
         forbidden = np.setdiff1d(np.arange(K), allowed)

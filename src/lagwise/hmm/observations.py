@@ -43,7 +43,9 @@ class Sequences:
         return np.split(flat, self.offsets[1:-1]) if self.lengths.size else []
 
 
-def read_sequences(X: Any, lengths: Any = None, vocabulary: Vocabulary | None = None, unknown: str = "ignore") -> Sequences:
+def read_sequences(
+    X: Any, lengths: Any = None, vocabulary: Vocabulary | None = None, unknown: str = "ignore"
+) -> Sequences:
     """Take ids or words apart into sequences.
 
     Parameters
@@ -89,8 +91,10 @@ def _from_array(X: np.ndarray, lengths: Any) -> Sequences:
     if X.ndim == 2 and X.shape[1] == 1:
         X = X[:, 0]
     elif X.ndim == 2 and X.shape[0] == 1:
-        raise ValueError(f"X has shape {X.shape}: one time step of {X.shape[1]} columns; did you mean ({X.shape[1]}, 1)? "
-                         "Pass X.T or X[0]")
+        raise ValueError(
+            f"X has shape {X.shape}: one time step of {X.shape[1]} columns; did you mean ({X.shape[1]}, 1)? "
+            "Pass X.T or X[0]"
+        )
     if X.ndim != 1:
         raise ValueError(f"X has shape {X.shape}; expected (T,) or (T, 1), or a list of sequences")
     ids = _to_ids(X, "X")
@@ -120,8 +124,10 @@ def _to_ids(array: Any, name: str) -> np.ndarray:
 def _from_list(X: Sequence[Any], vocabulary: Vocabulary | None, unknown: str) -> Sequences:
     for number, sequence in enumerate(X):
         if isinstance(sequence, (str, bytes)):
-            raise TypeError(f"X is a list of strings (item {number} is {sequence!r:.60}); expected a list of sequences: "
-                            "[[\"the\", \"dog\"], ...], so split lines into words or wrap a single sentence in a list")
+            raise TypeError(
+                f"X is a list of strings (item {number} is {sequence!r:.60}); expected a list of sequences: "
+                '[["the", "dog"], ...], so split lines into words or wrap a single sentence in a list'
+            )
         if sequence is None or isinstance(sequence, (int, float)):
             raise TypeError(f"item {number} of X is {sequence!r}; expected a sequence of ids or words")
         if isinstance(sequence, Iterator):
@@ -163,7 +169,9 @@ def _lookup(vocabulary: Vocabulary, tokens: Sequence[str], unknown: str) -> np.n
     if unknown == "error":
         outside = next((token for token in tokens if token not in vocabulary.index), None)
         if outside is not None:
-            raise ValueError(f"the word {outside!r} is not in the model's vocabulary; unknown=\"ignore\" takes it as missing")
+            raise ValueError(
+                f'the word {outside!r} is not in the model\'s vocabulary; unknown="ignore" takes it as missing'
+            )
     return np.fromiter((get(token, missing) for token in tokens), dtype=np.int32, count=len(tokens))
 
 
@@ -179,8 +187,9 @@ def _read_file(path: Any, lengths: Any, vocabulary: Vocabulary | None, unknown: 
     if unknown == "unk" and np.any(ids < 0):
         ids[ids < 0] = _lookup(vocabulary, ["<unk>"], unknown)[0]
     elif unknown == "error" and np.any(ids < 0):
-        raise ValueError(f"{os.fspath(path)} holds words outside the model's vocabulary; "
-                         'unknown="ignore" takes them as missing')
+        raise ValueError(
+            f'{os.fspath(path)} holds words outside the model\'s vocabulary; unknown="ignore" takes them as missing'
+        )
     keep = np.concatenate(([True], np.diff(offsets) > 0))  # empty lines are no sequences
     return Sequences(ids, np.asarray(offsets, dtype=np.int64)[keep], True, vocabulary)
 
@@ -188,7 +197,9 @@ def _read_file(path: Any, lengths: Any, vocabulary: Vocabulary | None, unknown: 
 def check_symbols(ids: np.ndarray, n_symbols: int) -> None:
     """Raise ValueError naming an id that the model does not have."""
     if ids.size and int(ids.max()) >= n_symbols:
-        raise ValueError(f"X holds the symbol id {int(ids.max())}; the model has n_symbols={n_symbols} (ids 0..{n_symbols - 1})")
+        raise ValueError(
+            f"X holds the symbol id {int(ids.max())}; the model has n_symbols={n_symbols} (ids 0..{n_symbols - 1})"
+        )
 
 
 def read_labels(y: Any, sequences: Sequences, n_states: int, name: str = "y") -> np.ndarray | None:
@@ -196,8 +207,11 @@ def read_labels(y: Any, sequences: Sequences, n_states: int, name: str = "y") ->
     if y is None:
         return None
     lengths = sequences.lengths
-    if isinstance(y, (list, tuple)) and len(y) == lengths.size and (
-            sequences.listed or any(part is None or np.ndim(part) > 0 for part in y)):
+    if (
+        isinstance(y, (list, tuple))
+        and len(y) == lengths.size
+        and (sequences.listed or any(part is None or np.ndim(part) > 0 for part in y))
+    ):
         parts = []
         for number, (part, length) in enumerate(zip(y, lengths)):
             labels = np.full(length, -1) if part is None else np.asarray(part)
@@ -210,7 +224,9 @@ def read_labels(y: Any, sequences: Sequences, n_states: int, name: str = "y") ->
         if flat.ndim == 2 and flat.shape[1] == 1:
             flat = flat[:, 0]
         if flat.shape != sequences.ids.shape:
-            raise ValueError(f"{name} has shape {flat.shape}; X has {sequences.ids.size} symbols in {lengths.size} sequences")
+            raise ValueError(
+                f"{name} has shape {flat.shape}; X has {sequences.ids.size} symbols in {lengths.size} sequences"
+            )
     if flat.size and not np.issubdtype(flat.dtype, np.integer):
         raise TypeError(f"{name} holds {flat.dtype} values; expected states as integers, -1 where unknown")
     if flat.size and (int(flat.max()) >= n_states or int(flat.min()) < -1):
@@ -256,7 +272,7 @@ class EmissionRows:
         table[V] = 1.0
         if self.symbols.size:
             values = np.where(self.symbols < 0, 1.0, emission[self.symbols, self.labels])
-            table[V + 1:] = 0.0
+            table[V + 1 :] = 0.0
             table[np.arange(V + 1, self.n_rows), self.labels] = values
         return table
 
@@ -267,5 +283,5 @@ class EmissionRows:
         real = self.symbols >= 0
         if np.any(real):
             folded = folded.copy()
-            np.add.at(folded, (self.symbols[real], self.labels[real]), counts[V + 1:][real, self.labels[real]])
+            np.add.at(folded, (self.symbols[real], self.labels[real]), counts[V + 1 :][real, self.labels[real]])
         return folded

@@ -48,20 +48,28 @@ class Parameters:
     def zeros(cls, n_states: int, n_rows: int, order: int, stop: bool) -> Parameters:
         """Counts to add to."""
         K = n_states
-        return cls(np.zeros(K), np.zeros((K,) * (order + 1)), np.zeros((n_rows, K)),
-                   np.zeros((K, K)) if order == 2 else None, np.zeros((K,) * order) if stop else None,
-                   np.zeros(K) if stop and order == 2 else None)
+        return cls(
+            np.zeros(K),
+            np.zeros((K,) * (order + 1)),
+            np.zeros((n_rows, K)),
+            np.zeros((K, K)) if order == 2 else None,
+            np.zeros((K,) * order) if stop else None,
+            np.zeros(K) if stop and order == 2 else None,
+        )
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The arrays that are there, by name."""
-        return {field.name: value for field in dataclasses.fields(self)
-                if (value := getattr(self, field.name)) is not None}
+        return {
+            field.name: value for field in dataclasses.fields(self) if (value := getattr(self, field.name)) is not None
+        }
 
     def __add__(self, other: Parameters) -> Parameters:
         return Parameters(**{name: value + getattr(other, name) for name, value in self.arrays().items()})
 
 
-def check_distribution(name: str, array: Any, shape: tuple[int | None, ...], total: np.ndarray | float = 1.0) -> np.ndarray:
+def check_distribution(
+    name: str, array: Any, shape: tuple[int | None, ...], total: np.ndarray | float = 1.0
+) -> np.ndarray:
     """Return `array` as C-ordered float64 whose last axis sums to `total`; None in `shape` leaves an axis free.
 
     Raises
@@ -70,7 +78,9 @@ def check_distribution(name: str, array: Any, shape: tuple[int | None, ...], tot
         Naming the first row that is not a distribution.
     """
     values = np.array(array, dtype=np.float64, order="C")
-    wanted = tuple(values.shape[axis] if size is None and axis < values.ndim else size for axis, size in enumerate(shape))
+    wanted = tuple(
+        values.shape[axis] if size is None and axis < values.ndim else size for axis, size in enumerate(shape)
+    )
     if values.shape != wanted:
         raise ValueError(f"{name} has shape {values.shape}; expected {wanted}")
     if not np.all(np.isfinite(values)) or values.min(initial=0.0) < 0:
@@ -78,8 +88,10 @@ def check_distribution(name: str, array: Any, shape: tuple[int | None, ...], tot
     off = np.abs(values.sum(axis=-1) - total) > 1e-6
     if np.any(off):
         where = np.argwhere(np.atleast_1d(off))[0].tolist()
-        raise ValueError(f"{name} row {where} sums to {float(np.atleast_1d(values.sum(axis=-1))[tuple(where)]):.9g}; "
-                         f"expected {float(np.broadcast_to(total, np.shape(np.atleast_1d(off)))[tuple(where)]):.9g}")
+        raise ValueError(
+            f"{name} row {where} sums to {float(np.atleast_1d(values.sum(axis=-1))[tuple(where)]):.9g}; "
+            f"expected {float(np.broadcast_to(total, np.shape(np.atleast_1d(off)))[tuple(where)]):.9g}"
+        )
     return values
 
 
@@ -97,10 +109,17 @@ def random_parameters(n_states: int, n_symbols: int, order: int, stop: bool, rng
 def uniform_parameters(n_states: int, n_symbols: int, order: int, stop: bool) -> Parameters:
     """Every distribution flat."""
     K, share = n_states, (n_states / (n_states + 1.0) if stop else 1.0)
-    return Parameters(np.full(K, 1.0 / K), np.full((K,) * (order + 1), share / K), np.full((n_symbols, K), 1.0 / n_symbols),
-                      np.full((K, K), share / K) if order == 2 else None, *_equal_stops(K, order, stop))
+    return Parameters(
+        np.full(K, 1.0 / K),
+        np.full((K,) * (order + 1), share / K),
+        np.full((n_symbols, K), 1.0 / n_symbols),
+        np.full((K, K), share / K) if order == 2 else None,
+        *_equal_stops(K, order, stop),
+    )
 
 
 def _equal_stops(K: int, order: int, stop: bool) -> tuple[np.ndarray | None, np.ndarray | None]:
-    return (np.full((K,) * order, 1.0 / (K + 1)) if stop else None,
-            np.full(K, 1.0 / (K + 1)) if stop and order == 2 else None)
+    return (
+        np.full((K,) * order, 1.0 / (K + 1)) if stop else None,
+        np.full(K, 1.0 / (K + 1)) if stop and order == 2 else None,
+    )

@@ -11,7 +11,7 @@ import numpy as np
 
 from .parameters import Parameters
 
-_BLOCK = 512  # sequences of one block, at most
+_BLOCK = 128  # sequences of one block, at most: its rows then stay in the cache
 _SLICE_NUMBERS = 2_000_000  # numbers of forward rows kept at a time
 _SLICE_FLOPS = 2_000_000_000  # work of one kernel call, so that Ctrl-C is seen
 
@@ -40,10 +40,13 @@ class Plan:
         lengths = np.diff(offsets)
         order_of = np.argsort(-lengths, kind="stable")
         order_of = order_of[: np.count_nonzero(lengths)]
-        self.blocks = [self._block(order_of[i: i + size]) for size in [_block_size(order_of.size)]
-                       for i in range(0, order_of.size, size)]
+        self.blocks = [
+            self._block(order_of[i : i + size])
+            for size in [_block_size(order_of.size)]
+            for i in range(0, order_of.size, size)
+        ]
         costs = [block.rows.size + 4 * block.starts.size for block in self.blocks]
-        n_lanes = min(len(self.blocks), max(2, min(16, rows.size // (4 * n_rows + 1))))
+        n_lanes = min(len(self.blocks), max(2, min(16, rows.size // (8 * n_rows + 1))))
         self.lanes: list[list[int]] = [[] for _ in range(n_lanes)]
         loads = [0] * n_lanes
         for number in sorted(range(len(self.blocks)), key=lambda b: (-costs[b], b)):
@@ -77,8 +80,13 @@ class Plan:
         size = max((int(b.starts[t1] - b.starts[t0]) for b in self.blocks for t0, t1 in b.slices), default=1)
         most = max((b.sequences.size for b in self.blocks), default=1)
         S = self.row_size
-        return {"alpha": np.empty((size, S)), "scale": np.empty(size), "work": np.empty((64, S)),
-                "before": np.zeros((most, S)), "beta": np.empty((most, S))}
+        return {
+            "alpha": np.empty((size, S)),
+            "scale": np.empty(size),
+            "work": np.empty((64, S)),
+            "before": np.zeros((most, S)),
+            "beta": np.empty((most, S)),
+        }
 
     def give_back(self, scratch: dict[str, np.ndarray]) -> None:
         """Return work space."""
@@ -90,9 +98,16 @@ class Plan:
         with self._lock:
             while len(self._lane_sums) <= lane:
                 P, S = self.width, self.row_size
-                self._lane_sums.append({
-                    "start": np.zeros(P), "second": np.zeros(P * P), "transition": np.zeros(S * P), "stop1": np.zeros(P),
-                    "stop": np.zeros(S), "emission": np.zeros((self.n_rows, P))})
+                self._lane_sums.append(
+                    {
+                        "start": np.zeros(P),
+                        "second": np.zeros(P * P),
+                        "transition": np.zeros(S * P),
+                        "stop1": np.zeros(P),
+                        "stop": np.zeros(S),
+                        "emission": np.zeros((self.n_rows, P)),
+                    }
+                )
         for array in self._lane_sums[lane].values():
             array.fill(0.0)
         return self._lane_sums[lane]
@@ -143,9 +158,20 @@ class Packed:
         _, exponent = np.frexp(table.max(axis=1))
         emission = np.zeros((table.shape[0], P))
         np.ldexp(table, -exponent[:, None], out=emission[:, :K])
-        return cls(parameters, table, {
-            "start": start, "second": second.reshape(-1), "forward": forward.reshape(-1), "backward": backward.reshape(-1),
-            "final": final.reshape(S), "final1": final1, "emission": emission, "exponent": exponent.astype(np.int32)})
+        return cls(
+            parameters,
+            table,
+            {
+                "start": start,
+                "second": second.reshape(-1),
+                "forward": forward.reshape(-1),
+                "backward": backward.reshape(-1),
+                "final": final.reshape(S),
+                "final1": final1,
+                "emission": emission,
+                "exponent": exponent.astype(np.int32),
+            },
+        )
 
     @property
     def logs(self) -> dict[str, np.ndarray]:
@@ -156,23 +182,35 @@ class Packed:
             return self._logs
 
 
-def log_arrays(parameters: Parameters, table: np.ndarray | None = None, log_table: np.ndarray | None = None) -> dict[str, np.ndarray]:
+def log_arrays(
+    parameters: Parameters, table: np.ndarray | None = None, log_table: np.ndarray | None = None
+) -> dict[str, np.ndarray]:
     """Logarithms and transposed copies of everything that the exact kernels and Viterbi take."""
     K, A = parameters.n_states, parameters.transition
     with np.errstate(divide="ignore"):
-        logs = {"start": np.log(parameters.start), "table": np.log(table) if log_table is None else log_table,
-                "final": np.zeros((K,) * parameters.order) if parameters.stop is None else np.log(parameters.stop)}
+        logs = {
+            "start": np.log(parameters.start),
+            "table": np.log(table) if log_table is None else log_table,
+            "final": np.zeros((K,) * parameters.order) if parameters.stop is None else np.log(parameters.stop),
+        }
         if parameters.order == 1:
             logs |= {"A": np.ascontiguousarray(A), "transition": np.log(A), "back": np.ascontiguousarray(A.T)}
         else:
-            logs |= {"A": np.ascontiguousarray(A.transpose(1, 0, 2)), "back": np.ascontiguousarray(A.transpose(1, 2, 0)),
-                     "transition": np.log(A), "second": np.log(parameters.second), "linear_second": parameters.second,
-                     "final1": np.zeros(K) if parameters.stop1 is None else np.log(parameters.stop1)}
+            logs |= {
+                "A": np.ascontiguousarray(A.transpose(1, 0, 2)),
+                "back": np.ascontiguousarray(A.transpose(1, 2, 0)),
+                "transition": np.log(A),
+                "second": np.log(parameters.second),
+                "linear_second": parameters.second,
+                "final1": np.zeros(K) if parameters.stop1 is None else np.log(parameters.stop1),
+            }
         logs |= {"log_A": np.log(logs["A"]), "log_back": np.log(logs["back"])}
     return {name: np.ascontiguousarray(value, dtype=np.float64) for name, value in logs.items()}
 
 
-def run_in_threads(function: Callable[[Any], Any], items: Sequence[Any], n_threads: int, stop: threading.Event) -> list[Any]:
+def run_in_threads(
+    function: Callable[[Any], Any], items: Sequence[Any], n_threads: int, stop: threading.Event
+) -> list[Any]:
     """``[function(item) for item in items]`` on threads. An exception or Ctrl-C sets `stop`, which `function` looks at."""
     if n_threads == 1 or len(items) < 2:
         return [function(item) for item in items]
@@ -189,8 +227,14 @@ def run_in_threads(function: Callable[[Any], Any], items: Sequence[Any], n_threa
             raise
 
 
-def forward_backward(plan: Plan, packed: Packed, n_threads: int, with_counts: bool = True, with_posterior: bool = False,
-                     stop: threading.Event | None = None) -> tuple[np.ndarray, Parameters | None, np.ndarray | None]:
+def forward_backward(
+    plan: Plan,
+    packed: Packed,
+    n_threads: int,
+    with_counts: bool = True,
+    with_posterior: bool = False,
+    stop: threading.Event | None = None,
+) -> tuple[np.ndarray, Parameters | None, np.ndarray | None]:
     """Log-likelihoods, expected counts and posteriors of all sequences of a plan.
 
     Returns
@@ -216,9 +260,16 @@ def forward_backward(plan: Plan, packed: Packed, n_threads: int, with_counts: bo
     return loglik, _reduce(plan, packed, lanes, n_threads) if with_counts else None, posterior
 
 
-def _run_lane(plan: Plan, packed: Packed, lane: int, scratch: dict[str, np.ndarray], loglik: np.ndarray,
-              posterior: np.ndarray | None, with_counts: bool, stop: threading.Event,
-              ) -> tuple[dict[str, np.ndarray], Parameters | None]:
+def _run_lane(
+    plan: Plan,
+    packed: Packed,
+    lane: int,
+    scratch: dict[str, np.ndarray],
+    loglik: np.ndarray,
+    posterior: np.ndarray | None,
+    with_counts: bool,
+    stop: threading.Event,
+) -> tuple[dict[str, np.ndarray], Parameters | None]:
     blocks = [plan.blocks[number] for number in plan.lanes[lane]]
     while True:  # again from the start whenever a sequence turns out to need the exact kernel
         sums = plan.lane_sums(lane) if with_counts else None
@@ -243,8 +294,16 @@ def _run_lane(plan: Plan, packed: Packed, lane: int, scratch: dict[str, np.ndarr
     return sums or {}, counts
 
 
-def _run_block(plan: Plan, packed: Packed, block: Block, scratch: dict[str, np.ndarray], loglik: np.ndarray,
-               posterior: np.ndarray | None, sums: dict[str, np.ndarray] | None, stop: threading.Event) -> np.ndarray:
+def _run_block(
+    plan: Plan,
+    packed: Packed,
+    block: Block,
+    scratch: dict[str, np.ndarray],
+    loglik: np.ndarray,
+    posterior: np.ndarray | None,
+    sums: dict[str, np.ndarray] | None,
+    stop: threading.Event,
+) -> np.ndarray:
     from lagwise._kernels.hmm_blocks import block_backward, block_forward
 
     n, P, K = block.sequences.size, plan.width, plan.n_states
@@ -256,8 +315,24 @@ def _run_block(plan: Plan, packed: Packed, block: Block, scratch: dict[str, np.n
     def forward(t0: int, t1: int, before: np.ndarray, state: tuple[np.ndarray, ...]) -> None:
         if stop.is_set():
             raise KeyboardInterrupt
-        block_forward(plan.order, K, m["start"], m["second"], m["forward"], m["emission"], m["exponent"], block.rows, starts,
-                      t0, t1, before, *state, alpha, scale, work)
+        block_forward(
+            plan.order,
+            K,
+            m["start"],
+            m["second"],
+            m["forward"],
+            m["emission"],
+            m["exponent"],
+            block.rows,
+            starts,
+            t0,
+            t1,
+            before,
+            *state,
+            alpha,
+            scale,
+            work,
+        )
 
     befores = [scratch["before"]]
     for t0, t1 in block.slices:
@@ -265,30 +340,73 @@ def _run_block(plan: Plan, packed: Packed, block: Block, scratch: dict[str, np.n
         if t1 < starts.size - 1:
             last = int(starts[t1 - 1] - starts[t0])
             running = int(starts[t1 + 1] - starts[t1])
-            befores.append(alpha[last: last + running].copy())
+            befores.append(alpha[last : last + running].copy())
     out = np.empty((block.rows.size, P)) if posterior is not None else np.empty((1, P))
-    total = sums or {"start": m["start"], "second": m["second"], "transition": m["forward"], "stop1": m["final1"],
-                     "stop": m["final"], "emission": m["emission"]}  # stand-ins that are not written
+    total = sums or {
+        "start": m["start"],
+        "second": m["second"],
+        "transition": m["forward"],
+        "stop1": m["final1"],
+        "stop": m["final"],
+        "emission": m["emission"],
+    }  # stand-ins that are not written
     for number in range(len(block.slices) - 1, -1, -1):
         t0, t1 = block.slices[number]
         if number < len(block.slices) - 1:  # its forward rows were overwritten: make them again
             forward(t0, t1, befores[number], (bad, np.zeros(n), np.ones(n), np.zeros(n, dtype=np.int64)))
-        block_backward(plan.order, K, m["second"], m["backward"], m["final1"], m["final"], m["emission"], block.rows, starts,
-                       t0, t1, befores[number], alpha, scale, bad, logs, product, exponents, beta, total["start"],
-                       total["second"], total["transition"], total["stop1"], total["stop"], total["emission"], out,
-                       sums is not None, posterior is not None, work)
+        block_backward(
+            plan.order,
+            K,
+            m["second"],
+            m["backward"],
+            m["final1"],
+            m["final"],
+            m["emission"],
+            block.rows,
+            starts,
+            t0,
+            t1,
+            befores[number],
+            alpha,
+            scale,
+            bad,
+            logs,
+            product,
+            exponents,
+            beta,
+            total["start"],
+            total["second"],
+            total["transition"],
+            total["stop1"],
+            total["stop"],
+            total["emission"],
+            out,
+            sums is not None,
+            posterior is not None,
+            work,
+        )
     loglik[block.sequences] = logs + exponents * np.log(2.0)
     if posterior is not None:
         posterior[positions_of(starts, plan.offsets[block.sequences])] = out[:, :K]
     return bad.astype(bool)
 
 
-def _reduce(plan: Plan, packed: Packed, lanes: Iterable[tuple[dict[str, np.ndarray], Parameters | None]], n_threads: int) -> Parameters:
+def _reduce(
+    plan: Plan, packed: Packed, lanes: Iterable[tuple[dict[str, np.ndarray], Parameters | None]], n_threads: int
+) -> Parameters:
     lanes = list(lanes)
     K, P, order = plan.n_states, plan.width, plan.order
     counts = Parameters.zeros(K, plan.n_rows, order, True)
-    small = {name: np.zeros(size) for name, size in (("start", P), ("second", P * P), ("transition", plan.row_size * P),
-                                                     ("stop1", P), ("stop", plan.row_size))}
+    small = {
+        name: np.zeros(size)
+        for name, size in (
+            ("start", P),
+            ("second", P * P),
+            ("transition", plan.row_size * P),
+            ("stop1", P),
+            ("stop", plan.row_size),
+        )
+    }
     for sums, _ in lanes:
         for name, array in small.items():
             array += sums[name]
@@ -317,8 +435,13 @@ def _reduce(plan: Plan, packed: Packed, lanes: Iterable[tuple[dict[str, np.ndarr
     return counts
 
 
-def exact_sequence(logs: dict[str, np.ndarray], rows: np.ndarray, counts: Parameters | None,
-                   posterior: np.ndarray | None, stop: threading.Event | None = None) -> float:
+def exact_sequence(
+    logs: dict[str, np.ndarray],
+    rows: np.ndarray,
+    counts: Parameters | None,
+    posterior: np.ndarray | None,
+    stop: threading.Event | None = None,
+) -> float:
     """Exact log-space forward-backward of one sequence in slices, with checkpoints; adds to counts and sets posterior."""
     from lagwise._kernels import hmm_exact as kernel
 
@@ -336,10 +459,25 @@ def exact_sequence(logs: dict[str, np.ndarray], rows: np.ndarray, counts: Parame
         if stop is not None and stop.is_set():
             raise KeyboardInterrupt
         if order == 1:
-            kernel.log_forward1(logs["start"], logs["A"], logs["transition"], table, rows, t0, t1, state, scale, alpha, scales)
+            kernel.log_forward1(
+                logs["start"], logs["A"], logs["transition"], table, rows, t0, t1, state, scale, alpha, scales
+            )
         else:
-            kernel.log_forward2(logs["start"], logs["linear_second"], logs["second"], logs["A"], logs["log_A"], table, rows,
-                                t0, t1, state, scale, alpha, scales)
+            kernel.log_forward2(
+                logs["start"],
+                logs["linear_second"],
+                logs["second"],
+                logs["A"],
+                logs["log_A"],
+                table,
+                rows,
+                t0,
+                t1,
+                state,
+                scale,
+                alpha,
+                scales,
+            )
 
     for t0, t1 in slices:
         befores.append(state.copy())
@@ -361,13 +499,62 @@ def exact_sequence(logs: dict[str, np.ndarray], rows: np.ndarray, counts: Parame
         out = spare if posterior is None else posterior[t0:t1]
         out_counts = counts if counts is not None else Parameters.zeros(K, 1, order, True)
         if order == 1:
-            kernel.log_backward1(logs["final"], logs["back"], logs["log_back"], table, rows, t0, t1, T, state, scale, beta, scales)
-            kernel.add_counts1(logs["transition"], table, rows, t0, t1, T, befores[number], alpha, beta, counts is not None,
-                               out_counts.start, out_counts.transition, out_counts.stop, out_counts.emission, out)
+            kernel.log_backward1(
+                logs["final"], logs["back"], logs["log_back"], table, rows, t0, t1, T, state, scale, beta, scales
+            )
+            kernel.add_counts1(
+                logs["transition"],
+                table,
+                rows,
+                t0,
+                t1,
+                T,
+                befores[number],
+                alpha,
+                beta,
+                counts is not None,
+                out_counts.start,
+                out_counts.transition,
+                out_counts.stop,
+                out_counts.emission,
+                out,
+            )
         else:
-            kernel.log_backward2(logs["final1"], logs["final"], logs["linear_second"], logs["second"], logs["back"],
-                                 logs["log_back"], table, rows, t0, t1, T, state, scale, beta, scales)
-            kernel.add_counts2(logs["second"], logs["transition"], table, rows, t0, t1, T, befores[number], alpha, beta,
-                               counts is not None, out_counts.start, out_counts.second, out_counts.transition,
-                               out_counts.stop1, out_counts.stop, out_counts.emission, out)
+            kernel.log_backward2(
+                logs["final1"],
+                logs["final"],
+                logs["linear_second"],
+                logs["second"],
+                logs["back"],
+                logs["log_back"],
+                table,
+                rows,
+                t0,
+                t1,
+                T,
+                state,
+                scale,
+                beta,
+                scales,
+            )
+            kernel.add_counts2(
+                logs["second"],
+                logs["transition"],
+                table,
+                rows,
+                t0,
+                t1,
+                T,
+                befores[number],
+                alpha,
+                beta,
+                counts is not None,
+                out_counts.start,
+                out_counts.second,
+                out_counts.transition,
+                out_counts.stop1,
+                out_counts.stop,
+                out_counts.emission,
+                out,
+            )
     return loglik

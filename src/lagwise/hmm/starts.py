@@ -14,8 +14,17 @@ _FREQUENT = 3000  # words that are clustered; the others start with the average 
 _SHARE = 0.9  # of a clustered word's mass that goes to its cluster's state
 
 
-def cluster_parameters(kind: str, sequences: Sequences, n_states: int, n_symbols: int, order: int, stop: bool,
-                       rng: np.random.Generator, n_threads: int | None = None, vectors: np.ndarray | None = None) -> Parameters:
+def cluster_parameters(
+    kind: str,
+    sequences: Sequences,
+    n_states: int,
+    n_symbols: int,
+    order: int,
+    stop: bool,
+    rng: np.random.Generator,
+    n_threads: int | None = None,
+    vectors: np.ndarray | None = None,
+) -> Parameters:
     """Parameters in which each state emits mostly the words of one cluster, and follows others as its words do.
 
     Parameters
@@ -32,7 +41,9 @@ def cluster_parameters(kind: str, sequences: Sequences, n_states: int, n_symbols
     frequent = np.argsort(-used, kind="stable")[: max(_FREQUENT, 10 * n_states)]
     frequent = frequent[(used[frequent] > 0) & (np.linalg.norm(vectors[frequent], axis=1) > 0)]
     if frequent.size < n_states:
-        raise ValueError(f"{frequent.size} symbols have vectors to cluster; init={kind!r} needs at least n_states={n_states}")
+        raise ValueError(
+            f"{frequent.size} symbols have vectors to cluster; init={kind!r} needs at least n_states={n_states}"
+        )
     unit = vectors[frequent] / np.linalg.norm(vectors[frequent], axis=1, keepdims=True)
     clusters = k_means(unit, np.sqrt(used[frequent]), n_states, rng)
     cluster_of = np.full(n_symbols + 1, -1, dtype=np.int64)
@@ -67,7 +78,9 @@ def word_vectors(kind: str, sequences: Sequences, n_states: int, n_symbols: int,
     return np.asarray(model.type_vectors(), dtype=np.float64)
 
 
-def k_means(points: np.ndarray, weights: np.ndarray, n_clusters: int, rng: np.random.Generator, n_iter: int = 50) -> np.ndarray:
+def k_means(
+    points: np.ndarray, weights: np.ndarray, n_clusters: int, rng: np.random.Generator, n_iter: int = 50
+) -> np.ndarray:
     """Weighted k-means from k-means++ seeds; the cluster of each point, int64 (n,). A cluster never stays empty."""
     n = points.shape[0]
     centres = np.empty((n_clusters, points.shape[1]))

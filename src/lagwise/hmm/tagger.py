@@ -53,8 +53,16 @@ class HMMTagger(Estimator):
         Weights of uni-, bi- (and tri-)gram estimates.
     """
 
-    def __init__(self, order: int = 2, unknown: str = "features", rare: int = 10, longest_suffix: int = 10, backoff: float = 0.5,
-                 penalty: float = 0.5, n_threads: int | None = None):
+    def __init__(
+        self,
+        order: int = 2,
+        unknown: str = "features",
+        rare: int = 10,
+        longest_suffix: int = 10,
+        backoff: float = 0.5,
+        penalty: float = 0.5,
+        n_threads: int | None = None,
+    ):
         self.order = order
         self.unknown = unknown
         self.rare = rare
@@ -86,7 +94,10 @@ class HMMTagger(Estimator):
         self.counts_ = np.bincount(ids * K + np.concatenate(numbers), minlength=len(words) * K).reshape(-1, K)
         self.trigrams_ = tag_ngrams(numbers, K)
         self.form_model_: SuffixModel | FeatureModel = (
-            SuffixModel(self.longest_suffix, self.rare) if self.unknown == "suffix" else FeatureModel(self.rare, self.penalty))
+            SuffixModel(self.longest_suffix, self.rare)
+            if self.unknown == "suffix"
+            else FeatureModel(self.rare, self.penalty)
+        )
         self.form_model_.fit(words, self.counts_)
         self._prepare()
         return self
@@ -103,18 +114,32 @@ class HMMTagger(Estimator):
         else:
             emission = self.counts_ / tag_totals
         if self.order == 1:
-            self._parameters = Parameters(start_part(table[K, :K]), table[:K, :K].copy(), emission, stop=table[:K, K].copy())
+            self._parameters = Parameters(
+                start_part(table[K, :K]), table[:K, :K].copy(), emission, stop=table[:K, K].copy()
+            )
         else:
-            self._parameters = Parameters(start_part(table[K, K, :K]), table[:K, :K, :K].copy(), emission, table[K, :K, :K].copy(),
-                                          table[:K, :K, K].copy(), table[K, :K, K].copy())
+            self._parameters = Parameters(
+                start_part(table[K, K, :K]),
+                table[:K, :K, :K].copy(),
+                emission,
+                table[K, :K, :K].copy(),
+                table[:K, :K, K].copy(),
+                table[K, :K, K].copy(),
+            )
 
     def _rows(self, sentences: list[list[str]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Emission rows of a text: those of known words, then one for each new word."""
         check_fitted(self, "form_model_")
         get, V = self.vocabulary_.index.get, len(self.vocabulary_)
         new: dict[str, int] = {}
-        rows = np.fromiter((i if (i := get(word)) is not None else V + new.setdefault(word, len(new))
-                            for sentence in sentences for word in sentence), dtype=np.int32)
+        rows = np.fromiter(
+            (
+                i if (i := get(word)) is not None else V + new.setdefault(word, len(new))
+                for sentence in sentences
+                for word in sentence
+            ),
+            dtype=np.int32,
+        )
         offsets = np.concatenate(([0], np.cumsum([len(s) for s in sentences]))).astype(np.int64)
         if not new:
             return rows, offsets, self._parameters.emission
@@ -134,7 +159,9 @@ class HMMTagger(Estimator):
         """P(tag | whole sentence) of each word, a list of arrays (T, K) over `tags_`."""
         rows, offsets, table = self._rows(_sentences(X))
         plan = Plan(rows, offsets, len(self.tags_), table.shape[0], self.order)
-        gamma = forward_backward(plan, Packed.of(self._parameters, table, plan), resolve_threads(self.n_threads), False, True)[2]
+        gamma = forward_backward(
+            plan, Packed.of(self._parameters, table, plan), resolve_threads(self.n_threads), False, True
+        )[2]
         assert gamma is not None
         return np.split(gamma, offsets[1:-1])
 
@@ -156,14 +183,23 @@ class HMMTagger(Estimator):
         predicted = [tag for sentence in self.predict(sentences) for tag in sentence]
         truth = [tag for sentence in tags for tag in sentence]
         right = np.fromiter((p == t for p, t in zip(predicted, truth)), dtype=bool, count=len(truth))
-        known = np.fromiter((word in self.vocabulary_.index for s in sentences for word in s), dtype=bool, count=len(truth))
+        known = np.fromiter(
+            (word in self.vocabulary_.index for s in sentences for word in s), dtype=bool, count=len(truth)
+        )
         names = self.tags_ + sorted(set(truth) - set(self.tags_))
         index = {tag: k for k, tag in enumerate(names)}
         confusion = np.zeros((len(names), len(names)), dtype=np.int64)
         np.add.at(confusion, ([index[t] for t in truth], [index[p] for p in predicted]), 1)
-        return {"accuracy": float(right.mean()), "known": float(right[known].mean()) if known.any() else None,
-                "unknown": float(right[~known].mean()) if not known.all() else None, "unknown_share": float(1 - known.mean()),
-                "n_tokens": len(truth), "n_sentences": len(sentences), "tags": names, "confusion": confusion}
+        return {
+            "accuracy": float(right.mean()),
+            "known": float(right[known].mean()) if known.any() else None,
+            "unknown": float(right[~known].mean()) if not known.all() else None,
+            "unknown_share": float(1 - known.mean()),
+            "n_tokens": len(truth),
+            "n_sentences": len(sentences),
+            "tags": names,
+            "confusion": confusion,
+        }
 
     def save(self, path: str | os.PathLike[str], overwrite: bool = True) -> None:
         """Write the tagger to one safetensors file, read again by `lagwise.load`."""
@@ -173,8 +209,13 @@ class HMMTagger(Estimator):
         form, form_meta = self.form_model_.to_tensors()
         words, vocabulary = self.vocabulary_.to_tensors()
         params = {name: value for name, value in self.get_params().items() if name != "n_threads"}
-        save_tensors(path, "hmm-tagger", {**form, **words, "counts": self.counts_, "trigrams": self.trigrams_},
-                     {"params": params, "tags": self.tags_, "form": form_meta, "vocabulary": vocabulary}, overwrite)
+        save_tensors(
+            path,
+            "hmm-tagger",
+            {**form, **words, "counts": self.counts_, "trigrams": self.trigrams_},
+            {"params": params, "tags": self.tags_, "form": form_meta, "vocabulary": vocabulary},
+            overwrite,
+        )
 
     @classmethod
     def _from_tensors(cls, arrays: dict[str, np.ndarray], meta: dict[str, Any]) -> HMMTagger:
@@ -243,8 +284,10 @@ def read_tagged(path: str | os.PathLike[str], column: int = 2) -> tuple[list[lis
                     continue
                 fields = line.split("\t")
                 if len(fields) < column:
-                    raise ValueError(f"{os.fspath(path)} line {number} has {len(fields)} column(s) separated by tabs; the tag was "
-                                     f"to be in column {column}")
+                    raise ValueError(
+                        f"{os.fspath(path)} line {number} has {len(fields)} column(s) separated by tabs; the tag was "
+                        f"to be in column {column}"
+                    )
                 sentences[-1].append(fields[0])
                 tags[-1].append(fields[column - 1])
         except UnicodeDecodeError as error:

@@ -71,8 +71,10 @@ class SuffixModel:
     def to_tensors(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Arrays and metadata for a file."""
         words, meta = self.keys_.to_tensors()
-        return ({"unknown_keys": words["vocabulary"], "unknown_counts": self.counts_, "unknown_prior": self.prior_},
-                {"kind": self.kind, "longest": self.longest, "rare": self.rare, "theta": self.theta_, "keys": meta})
+        return (
+            {"unknown_keys": words["vocabulary"], "unknown_counts": self.counts_, "unknown_prior": self.prior_},
+            {"kind": self.kind, "longest": self.longest, "rare": self.rare, "theta": self.theta_, "keys": meta},
+        )
 
     @classmethod
     def from_tensors(cls, arrays: dict[str, np.ndarray], meta: dict[str, Any]) -> SuffixModel:
@@ -120,14 +122,26 @@ def word_features(word: str, known: dict[str, Any], longest: int = 5) -> list[st
             features.append(name)
     if "-" in word[1:-1]:
         head, _, tail = low.rpartition("-")
-        features += ["hyphen", "h=" + tail, *(f"t={tag}" for tag in known.get(tail, ())), *(f"b={tag}" for tag in known.get(head, ()))]
-    for prefix, rest in (("lower", low if low != word else None), ("title", low.title() if low.title() != word else None),
-                         ("plural", low[:-1] if low.endswith("s") else None), ("un", low[2:] if low.startswith("un") else None),
-                         ("re", low[2:] if low.startswith("re") else None), ("ly", low[:-2] if low.endswith("ly") else None),
-                         ("ed", low[:-2] if low.endswith("ed") else None), ("d", low[:-1] if low.endswith("ed") else None),
-                         ("ing", low[:-3] if low.endswith("ing") else None),
-                         ("ing+e", low[:-3] + "e" if low.endswith("ing") else None),
-                         ("er", low[:-2] if low.endswith("er") else None), ("+s", low + "s")):
+        features += [
+            "hyphen",
+            "h=" + tail,
+            *(f"t={tag}" for tag in known.get(tail, ())),
+            *(f"b={tag}" for tag in known.get(head, ())),
+        ]
+    for prefix, rest in (
+        ("lower", low if low != word else None),
+        ("title", low.title() if low.title() != word else None),
+        ("plural", low[:-1] if low.endswith("s") else None),
+        ("un", low[2:] if low.startswith("un") else None),
+        ("re", low[2:] if low.startswith("re") else None),
+        ("ly", low[:-2] if low.endswith("ly") else None),
+        ("ed", low[:-2] if low.endswith("ed") else None),
+        ("d", low[:-1] if low.endswith("ed") else None),
+        ("ing", low[:-3] if low.endswith("ing") else None),
+        ("ing+e", low[:-3] + "e" if low.endswith("ing") else None),
+        ("er", low[:-2] if low.endswith("er") else None),
+        ("+s", low + "s"),
+    ):
         if rest:
             features += [f"{prefix}:{tag}" for tag in known.get(rest, ())]
     return features
@@ -204,11 +218,15 @@ class FeatureModel:
     def to_tensors(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Arrays and metadata for a file; the tags of known words come from the tagger's counts."""
         names, meta = self.features_.to_tensors()
-        return ({"unknown_keys": names["vocabulary"], "unknown_weights": self.weights_},
-                {"kind": self.kind, "rare": self.rare, "penalty": self.penalty, "n_iter": self.n_iter, "keys": meta})
+        return (
+            {"unknown_keys": names["vocabulary"], "unknown_weights": self.weights_},
+            {"kind": self.kind, "rare": self.rare, "penalty": self.penalty, "n_iter": self.n_iter, "keys": meta},
+        )
 
     @classmethod
-    def from_tensors(cls, arrays: dict[str, np.ndarray], meta: dict[str, Any], words: Sequence[str], counts: np.ndarray) -> FeatureModel:
+    def from_tensors(
+        cls, arrays: dict[str, np.ndarray], meta: dict[str, Any], words: Sequence[str], counts: np.ndarray
+    ) -> FeatureModel:
         """The inverse of `to_tensors`, with the words and counts that `fit` had."""
         model = cls(meta["rare"], meta["penalty"], meta["n_iter"])
         model.features_ = Vocabulary.from_tensors({"vocabulary": arrays["unknown_keys"]}, meta["keys"])

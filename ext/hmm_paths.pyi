@@ -1,0 +1,16 @@
+import numpy as np
+
+def best_paths(
+    n_states: int,
+    start: np.ndarray,
+    weights: np.ndarray,
+    columns: np.ndarray,
+    final: np.ndarray,
+    table: np.ndarray,
+    rows: np.ndarray,
+    offsets: np.ndarray,
+    order: np.ndarray,
+    scores: np.ndarray,
+    path: np.ndarray,
+    failed: np.ndarray,
+) -> None: ...

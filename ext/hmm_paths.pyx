@@ -1,0 +1,48 @@
+# Best paths of many sequences of a first-order model (hmm_paths.h).
+#
+# K states padded to P = a multiple of 8 with -inf; R emission rows; ties go to the lowest state.
+from libc.stdint cimport int32_t, int64_t
+
+cdef extern from "hmm_paths.h" nogil:
+    int64_t hmm_path_scores(const double *, const double *, const double *, const int32_t *, int64_t, int64_t, int64_t,
+                            double *)
+    void hmm_path_back(const double *, const double *, int64_t, int64_t, int64_t, int32_t, int32_t *)
+
+
+def best_paths(int64_t n_states,
+               const double[::1] start,            # IN (P,) logarithms, -inf in the padding
+               const double[:, ::1] weights,       # IN (K, P) log transitions
+               const double[:, ::1] columns,       # IN (K, P) the same, transposed
+               const double[::1] final,            # IN (K,) log stop factors
+               const double[:, ::1] table,         # IN (R, P) log emissions, 0 in the padding
+               const int32_t[::1] rows, const int64_t[::1] offsets,  # IN emission row of each position
+               const int64_t[::1] order,           # IN the sequences to do
+               double[:, ::1] scores,              # scratch (longest, P)
+               int32_t[::1] path,                  # OUT at the positions of these sequences
+               int64_t[::1] failed):               # OUT (n,) first impossible time or -1
+    """Viterbi paths of the sequences `order`."""
+    cdef int64_t number, i, begin, T, k, P = table.shape[1]
+    cdef double best
+    cdef int32_t last
+    with nogil:
+        for number in range(order.shape[0]):
+            i = order[number]
+            begin = offsets[i]
+            T = offsets[i + 1] - begin
+            failed[number] = -1
+            if T == 0:
+                continue
+            failed[number] = hmm_path_scores(&start[0], &weights[0, 0], &table[0, 0], &rows[begin], T, n_states, P,
+                                             &scores[0, 0])
+            if failed[number] >= 0:
+                continue
+            best = -1e308 * 10
+            last = -1
+            for k in range(n_states):
+                if scores[T - 1, k] + final[k] > best:
+                    best = scores[T - 1, k] + final[k]
+                    last = <int32_t>k
+            if last < 0:
+                failed[number] = T - 1
+                continue
+            hmm_path_back(&columns[0, 0], &scores[0, 0], T, n_states, P, last, &path[begin])
