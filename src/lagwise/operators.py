@@ -76,7 +76,7 @@ class SparseMinusLowRank:
         self.row_scale = _vector("row_scale", row_scale, n)
         self.col_scale = _vector("col_scale", col_scale, m)
         self.U, self.Z = _low_rank(U, Z, n, m)
-        threads = resolve_threads(n_threads)
+        self.n_threads = resolve_threads(n_threads)
         if dtype is None:
             parts = [a for a in (self.data, self.row_scale, self.col_scale, self.U, self.Z) if a is not None and a.size]
             dtype = np.float32 if all(a.dtype == np.float32 for a in parts) else np.float64
