@@ -30,8 +30,9 @@ def dominate_diagonal(matrix: Any) -> Any:
     return (matrix + change).tocsr()
 
 
-def add_random_negatives(matrix: Any, indptr: np.ndarray, indices: np.ndarray, fraction: float, value: float,
-                         rng: np.random.Generator) -> Any:
+def add_random_negatives(
+    matrix: Any, indptr: np.ndarray, indices: np.ndarray, fraction: float, value: float, rng: np.random.Generator
+) -> Any:
     """Set randomly drawn unobserved pairs i < j, and their mirror images, to `value`.
 
     Parameters
@@ -64,8 +65,10 @@ def add_random_negatives(matrix: Any, indptr: np.ndarray, indices: np.ndarray, f
     n_pairs = n * (n - 1) // 2
     wanted = round(fraction * len(observed))
     if wanted > n_pairs - len(observed):
-        raise ValueError(f"random_negatives={fraction:g} asks for {wanted} unobserved pairs; there are only "
-                         f"{n_pairs - len(observed)}")
+        raise ValueError(
+            f"random_negatives={fraction:g} asks for {wanted} unobserved pairs; there are only "
+            f"{n_pairs - len(observed)}"
+        )
     drawn = _draw_pairs(n, observed, wanted, rng)
     i, j = np.divmod(drawn, n)
     values = np.full(2 * len(drawn), value, dtype=matrix.dtype)

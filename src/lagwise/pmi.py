@@ -72,8 +72,10 @@ def window_counts(counts: Any, window: int | None = None, weight: Any = None, n_
     else:
         result = _matrix_counts(counts)
     if len(result.indices) == 0:
-        raise ValueError("there are no co-occurrences: no two words of the vocabulary stand within the window; "
-                         "count longer lines, or with boundary='none'")
+        raise ValueError(
+            "there are no co-occurrences: no two words of the vocabulary stand within the window; "
+            "count longer lines, or with boundary='none'"
+        )
     return result
 
 
@@ -89,8 +91,11 @@ def _matrix_counts(matrix: Any) -> Counts:
     if matrix.data.dtype.kind not in "biuf":
         raise ValueError(f"counts hold {matrix.data.dtype}; expected numbers")
     if not matrix.has_canonical_format:
-        matrix = matrix.copy() if matrix is given or np.shares_memory(matrix.data, getattr(given, "data", matrix.data)) \
+        matrix = (
+            matrix.copy()
+            if matrix is given or np.shares_memory(matrix.data, getattr(given, "data", matrix.data))
             else matrix
+        )
         matrix.sum_duplicates()
     if matrix.data.dtype.kind == "f" and not np.isfinite(matrix.data).all():
         raise ValueError("counts hold values that are not finite")
@@ -98,8 +103,11 @@ def _matrix_counts(matrix: Any) -> Counts:
         raise ValueError(f"counts hold {matrix.data.min()}; expected numbers that are not negative")
     turned = matrix.T.tocsr()
     turned.sort_indices()
-    if not (np.array_equal(matrix.indptr, turned.indptr) and np.array_equal(matrix.indices, turned.indices)
-            and np.allclose(matrix.data, turned.data, rtol=1e-9)):
+    if not (
+        np.array_equal(matrix.indptr, turned.indptr)
+        and np.array_equal(matrix.indices, turned.indices)
+        and np.allclose(matrix.data, turned.data, rtol=1e-9)
+    ):
         raise ValueError("the count matrix is not symmetric; give W + W' for one-sided counts W")
     data = matrix.data
     if data.dtype.name not in ("uint8", "uint16", "uint32", "uint64", "int64", "float32", "float64"):
@@ -118,8 +126,15 @@ def row_sums(counts: Counts, n_threads: int | None = None) -> np.ndarray:
     return sums
 
 
-def pmi_matrix(counts: Counts, alpha: float | str | None = None, shift: float = 0.0, smoothing: float = 1.0,
-               smooth: str = "both", dtype: Any = np.float32, n_threads: int | None = None) -> PMIMatrix:
+def pmi_matrix(
+    counts: Counts,
+    alpha: float | str | None = None,
+    shift: float = 0.0,
+    smoothing: float = 1.0,
+    smooth: str = "both",
+    dtype: Any = np.float32,
+    n_threads: int | None = None,
+) -> PMIMatrix:
     """Base-2 PMI of the observed pairs above a threshold (Soleimani & Matwin 2018, eq. 5).
 
     Parameters
@@ -176,8 +191,14 @@ def pmi_matrix(counts: Counts, alpha: float | str | None = None, shift: float = 
     if place < 2**31:
         new_indptr = new_indptr.astype(np.int32)
     matrix = csr_array((values[:place], indices[:place], new_indptr), shape=(n, n))
-    return PMIMatrix(matrix, n_observed, int(positive.sum()), int(negative.sum()),
-                     None if alpha is None else cut, sums / counts.scale)
+    return PMIMatrix(
+        matrix,
+        n_observed,
+        int(positive.sum()),
+        int(negative.sum()),
+        None if alpha is None else cut,
+        sums / counts.scale,
+    )
 
 
 def _log_marginals(sums: np.ndarray, smoothing: float) -> np.ndarray:
@@ -239,9 +260,18 @@ class PMI(Estimator):
         Row sums of the counts.
     """
 
-    def __init__(self, alpha: float | str | None = None, shift: float = 0.0, window: int | None = None, weight: Any = None,
-                 smoothing: float = 1.0, smooth: str = "both", units: str = "bits", dtype: str = "float32",
-                 n_threads: int | None = None):
+    def __init__(
+        self,
+        alpha: float | str | None = None,
+        shift: float = 0.0,
+        window: int | None = None,
+        weight: Any = None,
+        smoothing: float = 1.0,
+        smooth: str = "both",
+        units: str = "bits",
+        dtype: str = "float32",
+        n_threads: int | None = None,
+    ):
         self.alpha, self.shift, self.window, self.weight = alpha, shift, window, weight
         self.smoothing, self.smooth, self.units, self.dtype, self.n_threads = smoothing, smooth, units, dtype, n_threads
 
@@ -271,11 +301,15 @@ class PMI(Estimator):
         dtype = np.dtype(check_choice("dtype", str(self.dtype), ("float32", "float64")))
         unit = math.log(2) if self.units == "nats" else 1.0
         alpha = check_alpha(self.alpha)
-        result = pmi_matrix(window_counts(counts, self.window, self.weight, self.n_threads),
-                            alpha / unit if isinstance(alpha, float) else alpha,
-                            check_real("shift", self.shift) / unit,
-                            check_real("smoothing", self.smoothing, above=0, maximum=1), self.smooth, dtype,
-                            self.n_threads)
+        result = pmi_matrix(
+            window_counts(counts, self.window, self.weight, self.n_threads),
+            alpha / unit if isinstance(alpha, float) else alpha,
+            check_real("shift", self.shift) / unit,
+            check_real("smoothing", self.smoothing, above=0, maximum=1),
+            self.smooth,
+            dtype,
+            self.n_threads,
+        )
         self.n_observed_, self.n_positive_, self.n_negative_ = result.n_observed, result.n_positive, result.n_negative
         self.alpha_ = None if result.alpha is None else result.alpha * unit
         self.row_sums_, self.n_kept_ = result.row_sums, int(result.matrix.nnz)

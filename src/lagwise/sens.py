@@ -29,12 +29,33 @@ VARIANTS = ("sens", "svd-ns", "svd-ns-shifted", "pmi", "ppmi", "sppmi", "counts"
 # Whole settings under a name, chosen on data other than the eight similarity sets and the analogies (bench/paper).
 PRESETS: dict[str, dict[str, Any]] = {
     "paper": {"variant": "svd-ns", "alpha": -2.5, "window": 5, "weight": "flat"},
-    "balanced": {"variant": "sens", "alpha": -2.5, "shift": 2.5, "window": 7, "weight": (4, 4, 3, 3, 2, 1, 1),
-                 "smoothing": 0.75, "power": 0.25},
-    "similarity": {"variant": "sens", "alpha": -2.5, "shift": 2.5, "window": 7, "weight": (4, 4, 3, 3, 2, 1, 1),
-                   "smoothing": 0.75, "power": 0.0},
-    "analogies": {"variant": "sens", "alpha": -2.5, "shift": 4.0, "window": 7, "weight": (4, 4, 3, 3, 2, 1, 1),
-                  "smoothing": 0.75, "power": 0.4},
+    "balanced": {
+        "variant": "sens",
+        "alpha": -2.5,
+        "shift": 2.5,
+        "window": 7,
+        "weight": (4, 4, 3, 3, 2, 1, 1),
+        "smoothing": 0.75,
+        "power": 0.25,
+    },
+    "similarity": {
+        "variant": "sens",
+        "alpha": -2.5,
+        "shift": 2.5,
+        "window": 7,
+        "weight": (4, 4, 3, 3, 2, 1, 1),
+        "smoothing": 0.75,
+        "power": 0.0,
+    },
+    "analogies": {
+        "variant": "sens",
+        "alpha": -2.5,
+        "shift": 4.0,
+        "window": 7,
+        "weight": (4, 4, 3, 3, 2, 1, 1),
+        "smoothing": 0.75,
+        "power": 0.4,
+    },
 }
 DEFAULT_PRESET = "balanced"  # of the command line
 
@@ -110,12 +131,28 @@ class SENS(Estimator):
         Whether Ctrl-C ended the fit; the vectors are then the best reached.
     """
 
-    def __init__(self, n_components: int = 100, variant: str = "sens", alpha: float | str | None = -2.5,
-                 shift: float = 0.0, window: int | None = None, weight: Any = None, smoothing: float = 1.0,
-                 smooth: str = "both", power: float = 0.0, drop_first: int = 0, negatives: float = 1.0,
-                 psd: bool = False, random_negatives: float = 0.0, preset: str | None = None, tol: float = 1e-4,
-                 solver: str = "lanczos", random_state: Any = 0, n_threads: int | None = None,
-                 progress: bool | None = None):
+    def __init__(
+        self,
+        n_components: int = 100,
+        variant: str = "sens",
+        alpha: float | str | None = -2.5,
+        shift: float = 0.0,
+        window: int | None = None,
+        weight: Any = None,
+        smoothing: float = 1.0,
+        smooth: str = "both",
+        power: float = 0.0,
+        drop_first: int = 0,
+        negatives: float = 1.0,
+        psd: bool = False,
+        random_negatives: float = 0.0,
+        preset: str | None = None,
+        tol: float = 1e-4,
+        solver: str = "lanczos",
+        random_state: Any = 0,
+        n_threads: int | None = None,
+        progress: bool | None = None,
+    ):
         self.n_components, self.variant, self.alpha, self.shift = n_components, variant, alpha, shift
         self.window, self.weight, self.smoothing, self.smooth = window, weight, smoothing, smooth
         self.power, self.drop_first, self.negatives, self.psd = power, drop_first, negatives, psd
@@ -154,16 +191,17 @@ class SENS(Estimator):
         check_choice("solver", given["solver"], ("lanczos", "krylov", "arpack"))
         context = given["smooth"] == "context" and given["smoothing"] != 1
         if context and given["variant"] == "sens":
-            raise ValueError('smooth="context" gives a matrix that is not symmetric, and variant="sens" needs eigenvalues; '
-                             'use smooth="both" or another variant')
+            raise ValueError(
+                'smooth="context" gives a matrix that is not symmetric, and variant="sens" needs eigenvalues; '
+                'use smooth="both" or another variant'
+            )
         if context and (given["psd"] or given["random_negatives"]):
             raise ValueError('psd and random_negatives need a symmetric matrix; use smooth="both"')
         if given["random_negatives"] and (given["alpha"] is None or "counts" in given["variant"]):
             raise ValueError("random_negatives set unobserved pairs to alpha; give a threshold alpha and a PMI variant")
         return given
 
-    def fit(self, counts: Any, y: Any = None,
-            callback: Callable[[int, int, float], Any] | None = None) -> SENS:
+    def fit(self, counts: Any, y: Any = None, callback: Callable[[int, int, float], Any] | None = None) -> SENS:
         """Factorise the matrix of `counts`.
 
         Parameters
@@ -190,9 +228,11 @@ class SENS(Estimator):
         table = window_counts(counts, settings["window"], settings["weight"], threads)
         wanted = settings["n_components"] + settings["drop_first"]
         if wanted > table.n_words:
-            raise ValueError(f"n_components={settings['n_components']} (plus drop_first={settings['drop_first']}) for "
-                             f"{table.n_words} words; expected at most {table.n_words}: lower n_components, or keep more "
-                             "words (min_count)")
+            raise ValueError(
+                f"n_components={settings['n_components']} (plus drop_first={settings['drop_first']}) for "
+                f"{table.n_words} words; expected at most {table.n_words}: lower n_components, or keep more "
+                "words (min_count)"
+            )
         self.vocabulary_ = table.vocabulary
         self.counts_ = np.asarray(counts.unigrams) if hasattr(counts, "unigrams") else None
         result = build_matrix(table, settings, threads)
@@ -263,13 +303,24 @@ class SENS(Estimator):
         words = self.vocabulary_ if words is None else words
         if words is None:
             raise ValueError("the counts were a matrix without words; give word_vectors(words)")
-        kept = {name: value for name, value in self._settings.items() if name not in ("n_threads", "random_state", "preset", "progress")}
+        kept = {
+            name: value
+            for name, value in self._settings.items()
+            if name not in ("n_threads", "random_state", "preset", "progress")
+        }
         if not isinstance(kept["weight"], (str, type(None))):
             kept["weight"] = [float(value) for value in kept["weight"]]
         seed = self.random_state if isinstance(self.random_state, (int, np.integer)) else None
-        meta = {"estimator": "SENS", "settings": kept, "seed": None if seed is None else int(seed),
-                "eigenvalues": self.eigenvalues_.tolist(), "residual": self.residual_, "objective": self.objective_,
-                "positive": self.n_positive_, "negative": self.n_negative_}
+        meta = {
+            "estimator": "SENS",
+            "settings": kept,
+            "seed": None if seed is None else int(seed),
+            "eigenvalues": self.eigenvalues_.tolist(),
+            "residual": self.residual_,
+            "objective": self.objective_,
+            "positive": self.n_positive_,
+            "negative": self.n_negative_,
+        }
         return WordVectors(words, self.embedding_, self.counts_, meta)
 
 
@@ -299,14 +350,18 @@ def build_matrix(table: Counts, settings: dict[str, Any], n_threads: int) -> PMI
             shift = -alpha
         elif variant == "svd-ns-shifted":
             if not isinstance(alpha, float):
-                raise ValueError(f"svd-ns-shifted subtracts alpha from every kept entry; alpha is {alpha!r}, expected bits")
+                raise ValueError(
+                    f"svd-ns-shifted subtracts alpha from every kept entry; alpha is {alpha!r}, expected bits"
+                )
             shift = -alpha
         pattern = (table.indptr, table.indices.copy()) if settings["random_negatives"] else None
         n_entries = len(table.indices)
         result = pmi_matrix(table, alpha, shift, settings["smoothing"], settings["smooth"], n_threads=n_threads)
         if result.matrix.nnz == 0:
-            raise ValueError(f"threshold leaves 0 of {n_entries} entries: no pair has PMI above "
-                             f"{result.alpha:g} bits; lower alpha (or negatives)")
+            raise ValueError(
+                f"threshold leaves 0 of {n_entries} entries: no pair has PMI above "
+                f"{result.alpha:g} bits; lower alpha (or negatives)"
+            )
         if pattern is not None:
             rng = check_random_state(settings["random_state"])
             value = result.alpha if result.alpha is not None else 0.0
@@ -361,8 +416,16 @@ def _arpack(operator: Any, d: int, which: str, tol: float, seed: Any) -> Any:
     vectors = vectors * fix_signs(vectors).astype(vectors.dtype)
     residuals = np.linalg.norm(operator.matmat(vectors) - vectors * values.astype(vectors.dtype), axis=0)
     residual = float(residuals.max()) / (float(np.abs(values).max()) or 1.0)
-    return EigenResult(values, vectors, residuals.astype(np.float64), residual, products, 0, residual <= max(tol, 1e-6),
-                       low[low < 0].astype(np.float64))
+    return EigenResult(
+        values,
+        vectors,
+        residuals.astype(np.float64),
+        residual,
+        products,
+        0,
+        residual <= max(tol, 1e-6),
+        low[low < 0].astype(np.float64),
+    )
 
 
 def _same(a: Any, b: Any) -> bool:

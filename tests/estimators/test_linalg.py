@@ -89,7 +89,9 @@ def test_block_krylov_states_its_residual(problem):
     residuals = []
     for passes in (4, 8, 16):
         found = block_krylov(SparseMinusLowRank(A), 10, passes=passes, block=16)
-        true = np.linalg.norm(A @ found.vectors - found.vectors * found.values, axis=0).max() / np.abs(found.values).max()
+        true = (
+            np.linalg.norm(A @ found.vectors - found.vectors * found.values, axis=0).max() / np.abs(found.values).max()
+        )
         assert found.residual == pytest.approx(true, rel=1e-6) and found.n_products == passes * 16
         residuals.append(found.residual)
     assert residuals[0] > residuals[1] > residuals[2]

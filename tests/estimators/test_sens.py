@@ -82,11 +82,17 @@ def test_psd_makes_the_two_the_same(counts):
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_each_variant_factorises_its_matrix(counts, variant):
     model = lw.SENS(10, variant, negatives=2.0, power=0.5, tol=1e-7).fit(counts)
-    M = {"sens": lambda: pmi_dense(counts, -2.5), "svd-ns": lambda: pmi_dense(counts, -2.5),
-         "svd-ns-shifted": lambda: pmi_dense(counts, -2.5, 2.5), "pmi": lambda: pmi_dense(counts),
-         "ppmi": lambda: pmi_dense(counts, 0.0), "sppmi": lambda: pmi_dense(counts, 1.0, -1.0),
-         "counts": lambda: counts, "log-counts": lambda: np.log1p(counts),
-         "sqrt-counts": lambda: np.sqrt(counts)}[variant]()
+    M = {
+        "sens": lambda: pmi_dense(counts, -2.5),
+        "svd-ns": lambda: pmi_dense(counts, -2.5),
+        "svd-ns-shifted": lambda: pmi_dense(counts, -2.5, 2.5),
+        "pmi": lambda: pmi_dense(counts),
+        "ppmi": lambda: pmi_dense(counts, 0.0),
+        "sppmi": lambda: pmi_dense(counts, 1.0, -1.0),
+        "counts": lambda: counts,
+        "log-counts": lambda: np.log1p(counts),
+        "sqrt-counts": lambda: np.sqrt(counts),
+    }[variant]()
     values = np.linalg.eigvalsh(M.astype(float))
     values = values[::-1][:10] if variant == "sens" else values[np.argsort(-np.abs(values))][:10]
     np.testing.assert_allclose(model.eigenvalues_, values, rtol=1e-5, atol=0)
@@ -153,8 +159,10 @@ def test_f7_same_bits_for_any_threads_and_in_a_new_process(counts, tmp_path):
     digests = {lw.SENS(10, n_threads=t, random_state=5).fit(counts).embedding_.tobytes() for t in (1, 2, 3, 1)}
     assert len(digests) == 1
     np.save(tmp_path / "counts.npy", counts)
-    program = (f"import lagwise as lw, numpy as np, sys; X = np.load({str(tmp_path / 'counts.npy')!r}); "
-               "sys.stdout.buffer.write(lw.SENS(10, n_threads=2, random_state=5).fit(X).embedding_.tobytes())")
+    program = (
+        f"import lagwise as lw, numpy as np, sys; X = np.load({str(tmp_path / 'counts.npy')!r}); "
+        "sys.stdout.buffer.write(lw.SENS(10, n_threads=2, random_state=5).fit(X).embedding_.tobytes())"
+    )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=120, check=True)
     assert done.stdout == digests.pop()
 
@@ -178,8 +186,10 @@ def test_f13_index_types_and_order_do_not_matter(counts):
     np.testing.assert_array_equal(lw.SENS(6).fit(unsorted).components_, expected)
     rows, columns = np.nonzero(counts)
     values = counts[rows, columns]
-    twice = sparse.coo_array((np.concatenate([values - 1, np.ones_like(values)]),
-                              (np.tile(rows, 2), np.tile(columns, 2))), shape=counts.shape)
+    twice = sparse.coo_array(
+        (np.concatenate([values - 1, np.ones_like(values)]), (np.tile(rows, 2), np.tile(columns, 2))),
+        shape=counts.shape,
+    )
     np.testing.assert_array_equal(lw.SENS(6).fit(twice.tocsr()).components_, expected)
 
 
@@ -233,11 +243,25 @@ def test_a1_parameters_clone_and_pickle(counts):
         model.set_params(dim=3)
 
 
-@pytest.mark.parametrize("change", [
-    dict(n_components=0), dict(variant="glove"), dict(alpha=math.nan), dict(smoothing=0.0), dict(power=-1.0),
-    dict(solver="svd"), dict(tol=-1.0), dict(negatives=0.5), dict(drop_first=-1), dict(psd=1),
-    dict(random_negatives=-0.1), dict(smooth="rows"), dict(random_state="x"), dict(n_threads=0),
-])
+@pytest.mark.parametrize(
+    "change",
+    [
+        dict(n_components=0),
+        dict(variant="glove"),
+        dict(alpha=math.nan),
+        dict(smoothing=0.0),
+        dict(power=-1.0),
+        dict(solver="svd"),
+        dict(tol=-1.0),
+        dict(negatives=0.5),
+        dict(drop_first=-1),
+        dict(psd=1),
+        dict(random_negatives=-0.1),
+        dict(smooth="rows"),
+        dict(random_state="x"),
+        dict(n_threads=0),
+    ],
+)
 def test_a7_bad_settings_name_themselves(counts, change):
     with pytest.raises(ValueError, match=next(iter(change))):
         lw.SENS(**{"n_components": 3, **change}).fit(counts)

@@ -29,11 +29,17 @@ def sens(
     store: Annotated[Path, typer.Argument(help="A count store.", show_default=False)],
     output: Annotated[Path, typer.Option("--output", "-o", help="Vector file to write.")],
     dim: Annotated[int, typer.Option("--dim", "-d", help="Dimensions of the vectors.")] = 100,
-    preset: Annotated[str | None, typer.Option(
-        help="balanced (the default), similarity, analogies or paper; options given come first.")] = None,
-    variant: Annotated[str | None, typer.Option(
-        help="sens, svd-ns, svd-ns-shifted, pmi, ppmi, sppmi, counts, log-counts or sqrt-counts, with the plain settings "
-             "where no preset is named.")] = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(help="balanced (the default), similarity, analogies or paper; options given come first."),
+    ] = None,
+    variant: Annotated[
+        str | None,
+        typer.Option(
+            help="sens, svd-ns, svd-ns-shifted, pmi, ppmi, sppmi, counts, log-counts or sqrt-counts, with the plain settings "
+            "where no preset is named."
+        ),
+    ] = None,
     alpha: Annotated[str | None, typer.Option(help="Threshold of PMI in bits, auto, or none for every pair.")] = None,
     shift: Annotated[float | None, typer.Option(help="Added to every kept entry, bits.")] = None,
     window: Annotated[int | None, typer.Option(help="Largest distance.")] = None,
@@ -44,8 +50,9 @@ def sens(
     drop_first: Annotated[int | None, typer.Option(help="Leading components to leave out.")] = None,
     negatives: Annotated[float | None, typer.Option(help="k of sppmi.")] = None,
     psd: Annotated[bool, typer.Option("--psd", help="Raise the diagonal until no eigenvalue is negative.")] = False,
-    random_negatives: Annotated[float | None, typer.Option(
-        help="Unobserved pairs to add, as a share of the observed.")] = None,
+    random_negatives: Annotated[
+        float | None, typer.Option(help="Unobserved pairs to add, as a share of the observed.")
+    ] = None,
     tol: Annotated[float | None, typer.Option(help="Largest relative residual accepted.")] = None,
     solver: Annotated[str | None, typer.Option(help="lanczos, krylov or arpack.")] = None,
     dtype: Annotated[str, typer.Option(help="Storage type: float32 or float16.")] = "float32",
@@ -66,9 +73,21 @@ def sens(
         raise FileExistsError(f"{output} exists; choose another name or pass --force")
     started = time.perf_counter()
     counts = load_store(store)
-    given = {"variant": variant, "alpha": _alpha(alpha), "shift": shift, "window": window, "weight": _weight(weight),
-             "smoothing": smoothing, "smooth": smooth, "power": power, "drop_first": drop_first, "negatives": negatives,
-             "random_negatives": random_negatives, "tol": tol, "solver": solver}
+    given = {
+        "variant": variant,
+        "alpha": _alpha(alpha),
+        "shift": shift,
+        "window": window,
+        "weight": _weight(weight),
+        "smoothing": smoothing,
+        "smooth": smooth,
+        "power": power,
+        "drop_first": drop_first,
+        "negatives": negatives,
+        "random_negatives": random_negatives,
+        "tol": tol,
+        "solver": solver,
+    }
     given = {name: value for name, value in given.items() if value is not None}
     if given.get("alpha") == "none":
         given["alpha"] = None
@@ -77,8 +96,18 @@ def sens(
     settings = SENS(preset=preset).settings()
     if counts.max_lag is None or (window is not None and weight is None):
         settings["window"] = settings["weight"] = None  # a preset's weights belong to its own window
-    model = SENS(**{**settings, **given, "n_components": dim, "psd": psd, "preset": None, "random_state": seed,
-                    "n_threads": threads, "progress": not quiet})
+    model = SENS(
+        **{
+            **settings,
+            **given,
+            "n_components": dim,
+            "psd": psd,
+            "preset": None,
+            "random_state": seed,
+            "n_threads": threads,
+            "progress": not quiet,
+        }
+    )
     try:
         model.fit(counts)
     except KeyboardInterrupt:
@@ -128,9 +157,7 @@ def _weight(text: str | None) -> Any:
     try:
         return tuple(float(part) for part in text.split(","))
     except ValueError:
-        raise ValueError(
-            f"--weight is {text!r}; expected flat, harmonic, linear, or numbers such as 2,2,1"
-        ) from None
+        raise ValueError(f"--weight is {text!r}; expected flat, harmonic, linear, or numbers such as 2,2,1") from None
 
 
 @app.command()

@@ -56,10 +56,21 @@ class EigenResult:
     opposite: np.ndarray = field(default_factory=lambda: np.empty(0))
 
 
-def eigsh(operator: Any, k: int, which: str = "LA", tol: float = 1e-4, block: int = 16, basis: int | None = None,
-          max_products: int | None = None, start: np.ndarray | None = None, random_state: Any = 0,
-          n_threads: int | None = None, dtype: Any = None, callback: Callable[[int, int, float], Any] | None = None,
-          strict: bool = False) -> EigenResult:
+def eigsh(
+    operator: Any,
+    k: int,
+    which: str = "LA",
+    tol: float = 1e-4,
+    block: int = 16,
+    basis: int | None = None,
+    max_products: int | None = None,
+    start: np.ndarray | None = None,
+    random_state: Any = 0,
+    n_threads: int | None = None,
+    dtype: Any = None,
+    callback: Callable[[int, int, float], Any] | None = None,
+    strict: bool = False,
+) -> EigenResult:
     """The k algebraically largest (or largest by modulus) eigenpairs of a symmetric operator.
 
     Thick-restart block Lanczos with full re-orthogonalisation done twice; a basis of about 4 k columns is restarted
@@ -132,13 +143,24 @@ def eigsh(operator: Any, k: int, which: str = "LA", tol: float = 1e-4, block: in
         raise
     if strict and not result.converged:
         reached = int(np.sum(result.residuals <= tol * np.abs(result.values).max()))
-        raise NoConvergence(f"{reached} of {k} eigenpairs converged to {tol:g} in {result.n_products} products; raise "
-                            "max_products or tol", result)
+        raise NoConvergence(
+            f"{reached} of {k} eigenpairs converged to {tol:g} in {result.n_products} products; raise "
+            "max_products or tol",
+            result,
+        )
     return result
 
 
-def block_krylov(operator: Any, k: int, passes: int = 8, block: int | None = None, which: str = "LA",
-                 random_state: Any = 0, n_threads: int | None = None, dtype: Any = None) -> EigenResult:
+def block_krylov(
+    operator: Any,
+    k: int,
+    passes: int = 8,
+    block: int | None = None,
+    which: str = "LA",
+    random_state: Any = 0,
+    n_threads: int | None = None,
+    dtype: Any = None,
+) -> EigenResult:
     """The cheap mode: one block Krylov space of a fixed number of passes, no restart; its residual is reported.
 
     Parameters
@@ -159,9 +181,18 @@ def block_krylov(operator: Any, k: int, passes: int = 8, block: int | None = Non
     size = passes * block
     if size < k:
         raise ValueError(f"{passes} passes of {block} columns hold fewer than {k} eigenvectors; raise passes or block")
-    return eigsh(operator, k, which, tol=0.0, block=block, basis=max(size, k + block), max_products=max(size, k + block),
-                 random_state=random_state, n_threads=n_threads,
-                 dtype=(dtype or (np.float32 if operator.dtype == np.float32 else np.float64)))
+    return eigsh(
+        operator,
+        k,
+        which,
+        tol=0.0,
+        block=block,
+        basis=max(size, k + block),
+        max_products=max(size, k + block),
+        random_state=random_state,
+        n_threads=n_threads,
+        dtype=(dtype or (np.float32 if operator.dtype == np.float32 else np.float64)),
+    )
 
 
 def _dense(operator: Any, k: int, which: str) -> EigenResult:
@@ -177,8 +208,9 @@ def _dense(operator: Any, k: int, which: str) -> EigenResult:
     vectors = vectors * fix_signs(vectors)
     residuals = np.linalg.norm(matrix @ vectors - vectors * values, axis=0)
     scale = float(np.abs(values).max(initial=0)) or 1.0
-    return EigenResult(values, np.ascontiguousarray(vectors), residuals, float(residuals.max() / scale), n, 0, True,
-                       opposite)
+    return EigenResult(
+        values, np.ascontiguousarray(vectors), residuals, float(residuals.max() / scale), n, 0, True, opposite
+    )
 
 
 def _leading(values: np.ndarray, which: str) -> np.ndarray:
@@ -189,8 +221,17 @@ def _leading(values: np.ndarray, which: str) -> np.ndarray:
 class _Lanczos:
     """The basis Q, the projected matrix T = Q'AQ, and the next block that continues them."""
 
-    def __init__(self, operator: Any, k: int, which: str, block: int, basis: int, dtype: np.dtype,
-                 rng: np.random.Generator, n_threads: int | None):
+    def __init__(
+        self,
+        operator: Any,
+        k: int,
+        which: str,
+        block: int,
+        basis: int,
+        dtype: np.dtype,
+        rng: np.random.Generator,
+        n_threads: int | None,
+    ):
         self.operator, self.k, self.which, self.block, self.rng = operator, k, which, block, rng
         self.capacity = -(-basis // block) * block
         self.n = operator.shape[0]
@@ -208,7 +249,7 @@ class _Lanczos:
             raise ValueError(f"start has shape {X.shape}; expected ({self.n}, {self.block})")
         X = X.astype(self.dtype)
         self._orthonormalise(X)
-        self.Q[:, :self.block] = X
+        self.Q[:, : self.block] = X
 
     def run(self, tol: float, limit: int, callback: Callable[[int, int, float], Any] | None) -> EigenResult:
         residual, n_converged, blocks_since = float("inf"), 0, 0
@@ -251,12 +292,12 @@ class _Lanczos:
         self.T[first:stop, :stop] = C.T
         self.size = stop
         self.R = self._orthonormalise(W)
-        self.Q[:, stop:stop + self.block] = W
+        self.Q[:, stop : stop + self.block] = W
 
     def _orthonormalise(self, W: np.ndarray) -> np.ndarray:
         """QR of W; columns with nothing left are replaced by random ones orthogonal to the basis, with zeros in R."""
         R = self.panels.qr(W)
-        basis = self.Q[:, :self.size]
+        basis = self.Q[:, : self.size]
         scale = max(float(np.abs(self.T).max()), float(np.abs(R).max()))
         dead = np.flatnonzero(np.abs(np.diag(R)) <= 4 * np.finfo(self.dtype).eps * scale)
         if len(dead):
@@ -271,37 +312,45 @@ class _Lanczos:
 
     def ritz(self) -> tuple[np.ndarray, np.ndarray]:
         """The k leading Ritz values and the coordinates of their vectors in the basis."""
-        values, Y = np.linalg.eigh(self.T[:self.size, :self.size])
+        values, Y = np.linalg.eigh(self.T[: self.size, : self.size])
         self._all = values, Y
-        order = _leading(values, self.which)[:self.k]
+        order = _leading(values, self.which)[: self.k]
         return values[order], Y[:, order]
 
     def _residuals(self, Y: np.ndarray) -> np.ndarray:
-        return np.linalg.norm(self.R @ Y[self.size - self.block:], axis=0)
+        return np.linalg.norm(self.R @ Y[self.size - self.block :], axis=0)
 
     def _restart(self) -> None:
         values, Y = self._all
         keep = min(self.k + max(self.k // 4, self.block), self.size - self.block)
         order = _leading(values, self.which)[:keep]
         if self.which == "LA":  # follow also the negative end, as far as it reaches the modulus of the k-th value
-            low = np.flatnonzero(values[:self.size - len(order)] <= -0.95 * abs(values[order[self.k - 1]]))
-            order = np.concatenate([order, low[:max(0, self.capacity // 2 - keep)]])
+            low = np.flatnonzero(values[: self.size - len(order)] <= -0.95 * abs(values[order[self.k - 1]]))
+            order = np.concatenate([order, low[: max(0, self.capacity // 2 - keep)]])
             keep = len(order)
-        coupling = self.R @ Y[self.size - self.block:][:, order]
-        self.panels.multiply(self.Q[:, :self.size], Y[:, order], out=self.Q[:, :keep])
-        self.Q[:, keep:keep + self.block] = self.Q[:, self.size:self.size + self.block].copy()
+        coupling = self.R @ Y[self.size - self.block :][:, order]
+        self.panels.multiply(self.Q[:, : self.size], Y[:, order], out=self.Q[:, :keep])
+        self.Q[:, keep : keep + self.block] = self.Q[:, self.size : self.size + self.block].copy()
         self.T[:] = 0
         self.T[np.arange(keep), np.arange(keep)] = values[order]
-        self.T[keep:keep + self.block, :keep] = coupling
-        self.T[:keep, keep:keep + self.block] = coupling.T
+        self.T[keep : keep + self.block, :keep] = coupling
+        self.T[:keep, keep : keep + self.block] = coupling.T
         self.size = keep
         self.n_restarts += 1
 
     def extract(self, values: np.ndarray, Y: np.ndarray, tol: float) -> EigenResult:
         residuals = self._residuals(Y)
-        vectors = self.panels.multiply(self.Q[:, :self.size], Y)
+        vectors = self.panels.multiply(self.Q[:, : self.size], Y)
         vectors *= fix_signs(vectors).astype(self.dtype)
         scale = float(np.abs(values).max()) or 1.0
         residual = float(residuals.max()) / scale
-        return EigenResult(values, vectors, residuals, residual, self.n_products, self.n_restarts, residual <= tol,
-                           self._all[0][self._all[0] < 0])
+        return EigenResult(
+            values,
+            vectors,
+            residuals,
+            residual,
+            self.n_products,
+            self.n_restarts,
+            residual <= tol,
+            self._all[0][self._all[0] < 0],
+        )

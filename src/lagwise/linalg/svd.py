@@ -41,15 +41,23 @@ class SymmetricEmbedding:
 
     def matmat(self, X: np.ndarray) -> np.ndarray:
         """The embedding times a block of shape (n + m, k)."""
-        top = self.operator.matmat(np.ascontiguousarray(X[self.n:]))
-        return np.concatenate([top, self.operator.rmatmat(np.ascontiguousarray(X[:self.n]))])
+        top = self.operator.matmat(np.ascontiguousarray(X[self.n :]))
+        return np.concatenate([top, self.operator.rmatmat(np.ascontiguousarray(X[: self.n]))])
 
     rmatmat = matmat
 
 
-def golub_kahan(operator: Any, k: int, tol: float = 1e-4, block: int = 16, random_state: Any = 0,
-                n_threads: int | None = None, dtype: Any = None, max_products: int | None = None,
-                callback: Callable[[int, int, float], Any] | None = None) -> SVDResult:
+def golub_kahan(
+    operator: Any,
+    k: int,
+    tol: float = 1e-4,
+    block: int = 16,
+    random_state: Any = 0,
+    n_threads: int | None = None,
+    dtype: Any = None,
+    max_products: int | None = None,
+    callback: Callable[[int, int, float], Any] | None = None,
+) -> SVDResult:
     """The k leading singular triplets to a residual, by block Lanczos on the symmetric embedding.
 
     Parameters
@@ -65,13 +73,24 @@ def golub_kahan(operator: Any, k: int, tol: float = 1e-4, block: int = 16, rando
     """
     n, m = (int(size) for size in operator.shape)
     k = check_int("k", k, 1, min(n, m))
-    found = eigsh(SymmetricEmbedding(operator), k, "LA", tol=tol, block=block, random_state=random_state,
-                  n_threads=n_threads, dtype=dtype, max_products=max_products, callback=callback)
+    found = eigsh(
+        SymmetricEmbedding(operator),
+        k,
+        "LA",
+        tol=tol,
+        block=block,
+        random_state=random_state,
+        n_threads=n_threads,
+        dtype=dtype,
+        max_products=max_products,
+        callback=callback,
+    )
     U, V = _split(found.vectors, n, n_threads)
     # A zero singular value leaves the halves of its eigenvector undetermined: complete them.
     signs = fix_signs(U).astype(U.dtype)
-    return SVDResult(U * signs, np.maximum(found.values, 0.0), V * signs, found.residual, 2 * found.n_products,
-                     found.converged)
+    return SVDResult(
+        U * signs, np.maximum(found.values, 0.0), V * signs, found.residual, 2 * found.n_products, found.converged
+    )
 
 
 def _split(vectors: np.ndarray, n: int, n_threads: int | None) -> tuple[np.ndarray, np.ndarray]:
@@ -83,9 +102,16 @@ def _split(vectors: np.ndarray, n: int, n_threads: int | None) -> tuple[np.ndarr
     return halves[0], halves[1]
 
 
-def randomized_svd(operator: Any, k: int, oversample: int = 10, n_iter: int = 4, random_state: Any = 0,
-                   n_threads: int | None = None, dtype: Any = None,
-                   callback: Callable[[int], Any] | None = None) -> SVDResult:
+def randomized_svd(
+    operator: Any,
+    k: int,
+    oversample: int = 10,
+    n_iter: int = 4,
+    random_state: Any = 0,
+    n_threads: int | None = None,
+    dtype: Any = None,
+    callback: Callable[[int], Any] | None = None,
+) -> SVDResult:
     """Randomised subspace iteration, re-orthonormalised after every product (Halko, Martinsson & Tropp 2011, alg. 4.4).
 
     Good where singular values fall off quickly, as for the Hankel operator of the LDS; for slowly falling spectra use
