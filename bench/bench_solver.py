@@ -64,9 +64,11 @@ def test_against_eigsh(benchmark, pmi):
     assert own <= 1.1e-4
     if benchmark.stats is not None:
         mine = benchmark.stats.stats.median
-        print(f"\n{pmi.nnz / 1e6:.1f}M nonzeros, d = {DIMENSIONS}: ours {mine:.2f} s to residual {own:.1e} "
-              f"({found.n_products} products), eigsh {best[0]:.2f} s to {best[2]:.1e} (tol {best[1]:g}); "
-              f"ratio {best[0] / mine:.2f}")
+        print(
+            f"\n{pmi.nnz / 1e6:.1f}M nonzeros, d = {DIMENSIONS}: ours {mine:.2f} s to residual {own:.1e} "
+            f"({found.n_products} products), eigsh {best[0]:.2f} s to {best[2]:.1e} (tol {best[1]:g}); "
+            f"ratio {best[0] / mine:.2f}"
+        )
 
 
 def test_subspace_against_tight_eigsh(pmi):

@@ -65,8 +65,13 @@ def test_transposed(benchmark, pmi, dtype):
     X = np.random.default_rng(0).standard_normal((pmi.shape[0], 64)).astype(dtype)
     operator = SparseMinusLowRank(pmi, n_threads=2)
     np.testing.assert_allclose(operator.rmatmat(X)[:, :2], pmi.T @ X[:, :2], rtol=1e-3, atol=1e-2)
-    versus(benchmark, lambda: operator.rmatmat(X), {"SciPy": lambda: pmi.T @ X, "forward": lambda: operator.matmat(X)},
-           f"transposed, 64 columns, {dtype}, 2 threads", rounds=3)
+    versus(
+        benchmark,
+        lambda: operator.rmatmat(X),
+        {"SciPy": lambda: pmi.T @ X, "forward": lambda: operator.matmat(X)},
+        f"transposed, 64 columns, {dtype}, 2 threads",
+        rounds=3,
+    )
 
 
 def test_counts_feed_the_product_directly(benchmark):
@@ -82,6 +87,10 @@ def test_counts_feed_the_product_directly(benchmark):
     operator = SparseMinusLowRank(csr_array((data, indices, indptr), shape=(n, n)), n_threads=2)
     real = csr_array((data.astype(np.float32), indices, indptr), shape=(n, n))
     np.testing.assert_allclose(operator.matmat(X), real @ X, rtol=1e-3, atol=1e3)
-    versus(benchmark, lambda: operator.matmat(X), {"SciPy": lambda: real @ X}, f"{data.dtype} counts x 64, 2 threads",
-           rounds=3)
-
+    versus(
+        benchmark,
+        lambda: operator.matmat(X),
+        {"SciPy": lambda: real @ X},
+        f"{data.dtype} counts x 64, 2 threads",
+        rounds=3,
+    )
