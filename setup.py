@@ -59,10 +59,11 @@ directives = {
     "freethreading_compatible": True,
 }
 setup(
+    options={"build_ext": {"parallel": os.cpu_count() or 1}},
     ext_modules=cythonize(
         extensions,
         build_dir="build/cython-debug" if DEBUG else "build/cython",
         include_path=["ext"],
         compiler_directives=directives,
-    )
+    ),
 )

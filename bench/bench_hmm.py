@@ -217,7 +217,8 @@ def bench_first_fit_of_a_process(benchmark, tmp_path):
     cold = first(tmp_path)
     warm = [first(tmp_path) for _ in range(3)]
     print(
-        f"\nfirst soft fit of a process: empty cache {cold[0]:.2f} s, warm {statistics.median(w[0] for w in warm):.2f} s; with decoding and "
+        f"\nfirst soft fit of a process: empty cache {cold[0]:.2f} s, warm "
+        f"{statistics.median(w[0] for w in warm):.2f} s; with decoding and "
         f"hard EM: {cold[1]:.2f} s, warm {statistics.median(w[1] for w in warm):.2f} s"
     )
     benchmark.pedantic(lambda: first(tmp_path), rounds=1)

@@ -12,7 +12,6 @@ import itertools
 import os
 import statistics
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,10 +24,11 @@ from lagwise.lds.parameters import Parameters
 from lagwise.lds.starts import choose_start
 from lagwise.lds.statistics import Covariances
 
-SHARED = Path(os.environ.get("LAGWISE_SHARED", Path(__file__).resolve().parents[2] / "shared"))
-LINES = int(os.environ.get("LAGWISE_BENCH_LINES", 202_574))
+from .common import SHARED, SMOKE
+
+LINES = int(os.environ.get("LAGWISE_BENCH_LINES", 1000 if SMOKE else 202_574))
 THREADS = min(2, available_cores())
-H = 100
+H = 20 if SMOKE else 100
 
 
 class SciPyCovariances(TextCovariances):
@@ -185,7 +185,7 @@ def test_hankel_walk(ours, counts):
 @pytest.mark.parametrize("h", [100, 200])
 def test_inference_against_sgemm(h, tmp_path):
     rng = np.random.default_rng(0)
-    V, T = 20_000, 2_000_000
+    V, T = 20_000, 20_000 if SMOKE else 2_000_000
     table = rng.standard_normal((V, h)).astype(np.float32)
     A, J = (X * 0.8 / np.abs(np.linalg.eigvals(X)).max() for X in rng.standard_normal((2, h, h)))
     rec = Recursion(*(np.ascontiguousarray(X, dtype=np.float32) for X in (A, 0.9 * A, J, np.eye(h) - J @ A)))

@@ -84,26 +84,26 @@ def test_subspace_against_tight_eigsh(pmi):
 def test_peak_memory(store):
     """Resident memory of the factorisation above what the process had before it, over the matrix and d vectors."""
     program = (
-        "import resource, sys, numpy as np, lagwise as lw, scipy.sparse.linalg, threadpoolctl\n"
-        "from lagwise.operators import SparseMinusLowRank\n"
-        "from lagwise.linalg import eigsh\n"
+        "import sys, numpy as np, lagwise as lw\n"
         "M = lw.PMI(-2.5, window=5).fit_transform(lw.load(sys.argv[1]))\n"
         "np.savez(sys.argv[2], data=M.data, indices=M.indices, indptr=M.indptr)\n"
     )
     solve = (
-        "import resource, sys, numpy as np, scipy.sparse, threadpoolctl\n"
+        "import sys, numpy as np, scipy.sparse, threadpoolctl\n"
         "from concurrent.futures import ThreadPoolExecutor\n"
         "from lagwise.operators import SparseMinusLowRank\n"
         "from lagwise.linalg import eigsh\n"
-        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "def peak():  # of this program alone: ru_maxrss would start at that of the process that forked it\n"
+        "    return 1024 * int(open('/proc/self/status').read().split('VmHWM:')[1].split()[0])\n"
+        "before = peak()\n"
         "parts = np.load(sys.argv[1]); n = len(parts['indptr']) - 1; d = int(sys.argv[2])\n"
         "M = scipy.sparse.csr_array((parts['data'], parts['indices'], parts['indptr']), shape=(n, n))\n"
         "eigsh(SparseMinusLowRank(M, n_threads=2), d, n_threads=2)\n"
-        "used = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024\n"
+        "used = peak() - before\n"
         "matrix = M.data.nbytes + M.indices.nbytes\n"
         "print(f'factorisation: {used / 1e6:.0f} MB; matrix {matrix / 1e6:.0f} MB, dV floats {4e-6 * d * n:.0f} MB; '"
         "f'bound {(1.3 * matrix + 24 * d * n) / 1e6:.0f} MB')\n"
-        "assert n < 5000 or used <= 1.3 * matrix + 24 * d * n\n"
+        "assert n < 5000 or matrix < used <= 1.3 * matrix + 24 * d * n\n"
     )
     parts = CACHE / "solver-matrix.npz"
     run([sys.executable, "-c", program, str(store), str(parts)])

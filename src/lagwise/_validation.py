@@ -28,9 +28,10 @@ def check_int(name: str, value: Any, minimum: int | None = None, maximum: int | 
     expected = f"an integer {bounds}".strip()
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral):
         raise ValueError(f"{name} is {value!r}; expected {expected}")
-    if (minimum is not None and value < minimum) or (maximum is not None and value > maximum):
+    number = int(value)
+    if (minimum is not None and number < minimum) or (maximum is not None and number > maximum):
         raise ValueError(f"{name} is {value}; expected {expected}")
-    return int(value)
+    return number
 
 
 def check_real(
@@ -84,7 +85,7 @@ def check_random_state(random_state: Any) -> np.random.Generator:
         return random_state
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(int(random_state.randint(0, 2**31 - 1)))
-    if isinstance(random_state, numbers.Integral) and not isinstance(random_state, bool) and random_state >= 0:
+    if isinstance(random_state, numbers.Integral) and not isinstance(random_state, bool) and int(random_state) >= 0:
         return np.random.default_rng(int(random_state))
     raise ValueError(
         f"random_state is {random_state!r}; expected a non-negative integer, a numpy Generator or RandomState, or None"

@@ -295,7 +295,7 @@ def count_ids(
     )
     lengths = np.diff(bounds.astype(np.int64))
     stream = np.full(len(array) + len(lengths), -1, dtype=np.int32)
-    stream[np.arange(len(array)) + np.repeat(np.arange(len(lengths)), lengths)] = np.where(array < 0, len(words), array)
+    stream[np.arange(len(array)) + np.repeat(np.arange(len(lengths)), lengths)] = np.where(array < 0, len(words), array)  # type: ignore[arg-type]
     if min_count > 1:
         rare = np.bincount(array[array >= 0].astype(np.int64), minlength=len(words) + 1) < min_count
         rare[-1] = False

@@ -309,7 +309,7 @@ class CountStore:
         return cls(
             words,
             arrays["unigrams"],
-            matrices,
+            matrices,  # type: ignore[arg-type]
             meta["facts"],
             options,  # type: ignore[arg-type]
             arrays.get("ids"),

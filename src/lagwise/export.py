@@ -179,7 +179,9 @@ def _count_numbers(line: bytes) -> int:
 def _read_binary(name: str, data: bytes) -> tuple[list[str], np.ndarray, int | None]:
     end = data.find(b"\n")
     told, dimensions = _header(name, data[: max(end, 0)])
-    words, rows, place = [], [], end + 1
+    words: list[str] = []
+    rows: list[np.ndarray] = []
+    place = end + 1
     size = 4 * dimensions
     while place < len(data):
         if data[place : place + 1] == b"\n":

@@ -120,7 +120,7 @@ class Place:
             hits = np.flatnonzero(raw == 10) if newlines else ()
             if newlines and not len(hits):
                 hits = np.flatnonzero(block.data[: block.size] == 10) - (block.size - len(raw))
-            self.tail = len(raw) - int(hits[-1]) - 1 if newlines else self.tail + block.size
+            self.tail = len(raw) - int(hits[-1]) - 1 if newlines else self.tail + block.size  # type: ignore[misc]
             self.open = self.tail > 0
         if block.last:
             self.lines = self.tail = 0

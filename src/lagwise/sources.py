@@ -230,7 +230,7 @@ def read_blocks(sources: Iterable[Any], block_bytes: int | None = None) -> Itera
                 )
                 filled = len(carry)
                 data[:filled] = carry
-                view = memoryview(data)
+                view = memoryview(data)  # type: ignore[arg-type]
                 while filled < len(data) - padding:
                     count = reader.readinto(view[filled : len(data) - padding])
                     if count == 0:

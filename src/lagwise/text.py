@@ -154,7 +154,7 @@ def _scan_lines(
             return result
         if isinstance(first, str):
             parts = (
-                function(part)
+                function(part)  # type: ignore[misc]
                 for number, line in numbered  # type: ignore[misc]
                 for part in _split_lines(_check_line(number, line, str))
             )

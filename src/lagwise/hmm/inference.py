@@ -201,7 +201,7 @@ def posteriors(log_start: Any, log_transition: Any, log_emission: Any, **others:
     """
     logs = prepare(log_start, log_transition, log_emission, **others)
     out = np.empty(logs["table"].shape)
-    if out.shape[0] and exact_sequence(logs, _rows(logs), None, out) == -np.inf:
+    if out.shape[0] and exact_sequence(logs, _rows(logs), None, out) == -np.inf:  # type: ignore[misc]
         raise ValueError(impossible_message(logs, _rows(logs)))
     return out
 

@@ -409,7 +409,7 @@ class HMM(Estimator):
             counts = learning.count_labels(sequences.ids, guess, sequences.offsets, K, V, order)
             if np.any(guess < 0):  # a few labels must not rule out what they do not show: add the drawn start once
                 counts += Parameters(
-                    **{
+                    **{  # type: ignore[arg-type]
                         name: getattr(drawn, name, None) if getattr(drawn, name, None) is not None else 0.0
                         for name in counts.arrays()
                     }
@@ -531,7 +531,7 @@ class HMM(Estimator):
     def predict_proba(self, X: Any, lengths: Any = None) -> Any:
         """P(state at t | the whole sequence), (T, K), or a list of such arrays for a list."""
         sequences, _, gamma = self._run(X, lengths, True)
-        return sequences.split(gamma)
+        return sequences.split(gamma)  # type: ignore[arg-type]
 
     def decode(self, X: Any, lengths: Any = None, method: str = "viterbi") -> tuple[float, Any]:
         """Best state paths and their log joint probability with the symbols (summed over the sequences), nats.
@@ -550,7 +550,7 @@ class HMM(Estimator):
         sequences, parameters, data = self._prepared(X, lengths)
         table = data.table(parameters.emission)
         if method == "posterior":
-            path = np.argmax(self._run(X, lengths, True)[2], axis=1).astype(np.int32)
+            path = np.argmax(self._run(X, lengths, True)[2], axis=1).astype(np.int32)  # type: ignore[arg-type]
         else:
             path = learning.best_labels(
                 parameters, table, data.rows, sequences.offsets, resolve_threads(self.n_threads)
@@ -679,7 +679,7 @@ class HMM(Estimator):
         if counts is None:
             counts = self.expected_counts(X, lengths, y=y)
             if hasattr(self, "counts_"):
-                counts = self.counts_ + counts
+                counts = self.counts_ + counts  # type: ignore[has-type]
             self.counts_ = counts
         own = self._own_parameters()
         V, K = own.emission.shape
@@ -728,7 +728,7 @@ class HMM(Estimator):
         if getattr(self, "history_", None):
             arrays["history"] = np.asarray(self.history_)
         if getattr(self, "vocabulary_", None) is not None:
-            words, meta["vocabulary"] = self.vocabulary_.to_tensors()
+            words, meta["vocabulary"] = self.vocabulary_.to_tensors()  # type: ignore[union-attr]
             arrays |= words
         return arrays, meta
 

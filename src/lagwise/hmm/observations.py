@@ -221,7 +221,7 @@ def read_labels(y: Any, sequences: Sequences, n_states: int, name: str = "y") ->
         flat = np.concatenate(parts) if parts else np.zeros(0, dtype=np.int32)
     else:
         flat = np.asarray(y)
-        if flat.ndim == 2 and flat.shape[1] == 1:
+        if flat.ndim == 2 and flat.shape[1] == 1:  # type: ignore[misc]
             flat = flat[:, 0]
         if flat.shape != sequences.ids.shape:
             raise ValueError(

@@ -190,7 +190,7 @@ def log_arrays(
     with np.errstate(divide="ignore"):
         logs = {
             "start": np.log(parameters.start),
-            "table": np.log(table) if log_table is None else log_table,
+            "table": np.log(table) if log_table is None else log_table,  # type: ignore[arg-type]
             "final": np.zeros((K,) * parameters.order) if parameters.stop is None else np.log(parameters.stop),
         }
         if parameters.order == 1:
@@ -200,7 +200,7 @@ def log_arrays(
                 "A": np.ascontiguousarray(A.transpose(1, 0, 2)),
                 "back": np.ascontiguousarray(A.transpose(1, 2, 0)),
                 "transition": np.log(A),
-                "second": np.log(parameters.second),
+                "second": np.log(parameters.second),  # type: ignore[arg-type]
                 "linear_second": parameters.second,
                 "final1": np.zeros(K) if parameters.stop1 is None else np.log(parameters.stop1),
             }

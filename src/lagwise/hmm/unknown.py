@@ -39,7 +39,7 @@ class SuffixModel:
         self.theta_ = float(np.std(self.prior_, ddof=1)) if self.prior_.size > 1 else 0.0
         table: dict[str, np.ndarray] = {}
         for i in use:
-            for key in self._keys(words[i]):
+            for key in self._keys(words[i]):  # type: ignore[call-overload]
                 if key in table:
                     table[key] = table[key] + counts[i]
                 else:
@@ -173,7 +173,7 @@ class FeatureModel:
         totals = counts.sum(axis=1)
         self.known_ = {word: _main_tags(row) for word, row in zip(words, counts) if row.sum() > 0}
         use = np.nonzero((totals <= self.rare) & (totals > 0))[0]
-        lists = [word_features(words[i], self.known_) for i in use]
+        lists = [word_features(words[i], self.known_) for i in use]  # type: ignore[call-overload]
         seen: dict[str, int] = {}
         for features in lists:
             for name in features:

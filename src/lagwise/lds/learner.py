@@ -238,7 +238,7 @@ class Learner(Estimator):
         if isinstance(space, WordSpace) and isinstance(covariances, WordSpace):
             C = C / space.s[:, None] * covariances.s[:, None]
         elif isinstance(space, SeriesSpace) and isinstance(covariances, SeriesSpace):
-            C = np.linalg.solve(covariances.factor, space.factor @ C)
+            C = np.linalg.solve(covariances.factor, space.factor @ C)  # type: ignore[assignment]
         else:
             raise ValueError("init is an LDS of a text where a series is fitted, or the other way round")
         C = np.ascontiguousarray(C, dtype=covariances.dtype)

@@ -165,4 +165,4 @@ def covariance_factor(psi_0: np.ndarray) -> np.ndarray:
     if own is None or own.min() < 1e-12:
         which = "one coordinate" if own is None else f"coordinate {int(own.argmin())}"
         raise ValueError(f"{which} is a mixture of the others (the covariance is singular); leave it out")
-    return factor
+    return factor  # type: ignore[return-value]

@@ -119,21 +119,21 @@ class WordSpace(Covariances):
     def word_rows(self, N: np.ndarray, smoothed: bool = False) -> np.ndarray:
         """N'w of each word, (V, h) float64: s_i N_i less the mean, under mu_0 (filter) or mu (score)."""
         center = self.q if smoothed else self.s * self.mu_0
-        return self.s[:, None] * N - self.tall.gram(center[:, None].astype(N.dtype), N)
+        return self.s[:, None] * N - self.tall.gram(center[:, None].astype(N.dtype), N)  # type: ignore[index]
 
     def own_terms(self, noise: str, scale: np.ndarray | None) -> np.ndarray:
         """w'B^+w of each word, (V,), centred by mu, for the base B of the noise."""
         mu = self.mu
         if noise == "bohning":
-            return 2 * (1 - 2 * mu + np.sum(mu * mu))
+            return 2 * (1 - 2 * mu + np.sum(mu * mu))  # type: ignore[operator]
         if noise == "diagonal":
             delta = np.asarray(scale)
-            return (1 / mu - 2) / delta + np.sum(mu / delta)
-        return (1 / mu - 1) / (float(np.asarray(scale)) if noise == "spherical" else 1.0)
+            return (1 / mu - 2) / delta + np.sum(mu / delta)  # type: ignore[operator]
+        return (1 / mu - 1) / (float(np.asarray(scale)) if noise == "spherical" else 1.0)  # type: ignore[operator, return-value]
 
     def log_volume(self, dimensions: int) -> float:
         """What a log density loses when it is given in raw word space."""
-        lost = 0.5 * float(np.sum(np.log(self.mu)))
+        lost = 0.5 * float(np.sum(np.log(self.mu)))  # type: ignore[arg-type]
         return lost + 0.5 * np.log(self.n_features) if dimensions == self.n_dimensions else lost
 
 
@@ -197,8 +197,8 @@ class TextCovariances(WordSpace):
             "dtype": self.dtype,
         }
         return (
-            SparseMinusLowRank(turned, factor, U=U, Z=Z, **shared),
-            SparseMinusLowRank(pairs, factor, U=Z, Z=U, **shared),
+            SparseMinusLowRank(turned, factor, U=U, Z=Z, **shared),  # type: ignore[arg-type]
+            SparseMinusLowRank(pairs, factor, U=Z, Z=U, **shared),  # type: ignore[arg-type]
         )
 
     def matmat(self, k: int, X: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
