@@ -36,6 +36,14 @@ def test_count_then_sens_then_lds_without_options(text):
     assert lds.transform(["w2", "w4", "w6"]).shape == (3, 3)
 
 
+@pytest.mark.parametrize("kept", [("--max-lag", 2), ("--max-lag", 9), ("--window", 3)])
+def test_the_default_setting_goes_as_far_as_the_store(text, tmp_path, kept):
+    run_cli("count", text, "-o", tmp_path / "store", *kept)
+    run_cli("sens", tmp_path / "store", "-o", tmp_path / "vectors", "--dim", 5)
+    done = run_cli("sens", tmp_path / "store", "-o", tmp_path / "v2", "--dim", 5, "--window", 12, check=False)
+    assert done.returncode == 1 and "count again with" in done.stderr
+
+
 def test_the_command_line_from_end_to_end(text, tmp_path):
     store, vectors = tmp_path / "store", tmp_path / "vectors.safetensors"
     run_cli("count", text, "-o", store)

@@ -91,9 +91,15 @@ def sens(
     given = {name: value for name, value in given.items() if value is not None}
     if given.get("alpha") == "none":
         given["alpha"] = None
+    named = preset is not None
     if preset is None and variant in (None, "sens"):
         preset = DEFAULT_PRESET
     settings = SENS(preset=preset).settings()
+    if not named and window is None and weight is None and counts.max_lag and settings["window"] is not None:
+        reach = min(settings["window"], counts.max_lag)  # the default goes as far as the store does
+        settings["window"] = reach
+        if not isinstance(settings["weight"], (str, type(None))):
+            settings["weight"] = settings["weight"][:reach]
     if counts.max_lag is None or (window is not None and weight is None):
         settings["window"] = settings["weight"] = None  # a preset's weights belong to its own window
     model = SENS(
