@@ -114,7 +114,9 @@ class Panels:
 
 def fix_signs(vectors: np.ndarray) -> np.ndarray:
     """Signs, float64, that make the entry of largest modulus of each column positive; ties go to the first."""
-    if vectors.shape[0] == 0:
-        return np.ones(vectors.shape[1])
-    largest = np.argmax(np.abs(vectors), axis=0)
-    return np.where(vectors[largest, np.arange(vectors.shape[1])] < 0, -1.0, 1.0)
+    signs = np.ones(vectors.shape[1])
+    if vectors.shape[0]:
+        for column in range(vectors.shape[1]):  # one at a time: no copy of the whole block
+            values = np.abs(vectors[:, column])
+            signs[column] = -1.0 if vectors[np.argmax(values), column] < 0 else 1.0
+    return signs
