@@ -49,7 +49,7 @@ class BlockScanner:
         self.max_length = max_token_bytes or 2**31 - 1
         self.splits = normalization.tokenizer == "words"
         self.folds = normalization.lowercase or normalization.digits is not None
-        self.classes = character_classes() if self.splits else None
+        self.classes = character_classes() if self.splits else np.empty(0, dtype=np.uint8)
         self.digits = _DIGITS[normalization.digits]
 
     def __call__(self, block: Block, table: Any) -> np.ndarray:

@@ -26,7 +26,8 @@ from .pmi import Counts, PMIMatrix, check_alpha, pmi_matrix, row_sums, window_co
 
 VARIANTS = ("sens", "svd-ns", "svd-ns-shifted", "pmi", "ppmi", "sppmi", "counts", "log-counts", "sqrt-counts")
 
-# Whole settings under a name, chosen on data other than the eight similarity sets and the analogies (bench/paper).
+# Whole settings under a name. Shift, smoothing and power follow trials that were scored on the similarity sets and
+# analogies themselves, so figures on those sets flatter them; a choice on other data is still to be made.
 PRESETS: dict[str, dict[str, Any]] = {
     "paper": {"variant": "svd-ns", "alpha": -2.5, "window": 5, "weight": "flat"},
     "balanced": {

@@ -315,7 +315,7 @@ def _run_block(
     def forward(t0: int, t1: int, before: np.ndarray, state: tuple[np.ndarray, ...]) -> None:
         if stop.is_set():
             raise KeyboardInterrupt
-        block_forward(
+        block_forward(  # type: ignore[call-arg]
             plan.order,
             K,
             m["start"],
