@@ -52,7 +52,9 @@ def test_x1_importing_loads_nothing_heavy_and_says_nothing():
 def count_in_child(seed):
     import lagwise as lw
 
-    return lw.count(lines=[f"a b c{seed} a b"] * 2000, min_count=1, n_threads=2).n_tokens
+    counts = lw.count(lines=[f"a b c{seed} a b"] * 2000, min_count=1, n_threads=2)
+    assert lw.SENS(n_components=2, n_threads=2).fit(counts).components_.shape == (3, 2)
+    return counts.n_tokens
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
@@ -65,6 +67,13 @@ def test_x2_children_count_after_their_parent_did(method):
 
 SLOW = {
     "counting": "lw.count(lines=('a b c d e f g h i j ' * 50 for _ in range(10**9)))",
+    "factorising": """
+        import numpy as np
+        draw = np.random.default_rng(0).zipf(1.1, (4000, 60)) % 20_000
+        counts = lw.count(lines=[[f"w{n}" for n in row] for row in draw], min_count=1)
+        print('ready', flush=True)
+        lw.SENS(n_components=300, tol=1e-14).fit(counts)
+    """,
     "windows": """
         from lagwise import cooccurrence
         import numpy as np
