@@ -84,7 +84,10 @@ def _lookup(vectors: WordVectors, words: list[str], case: str) -> np.ndarray:
 
 
 def _lines(path: str | os.PathLike[str]) -> list[tuple[int, str]]:
-    text = Path(path).read_bytes().decode("utf-8-sig")
+    try:
+        text = Path(path).read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{os.fspath(path)} is not UTF-8 text ({error.reason} at byte {error.start})") from None
     return [(number, line.strip()) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
 
 

@@ -254,6 +254,9 @@ def test_f15_evaluation_counts_unknown_words_and_changes_nothing(tmp_path):
     (tmp_path / "bad.txt").write_text("a b\n")
     with pytest.raises(ValueError, match=r"bad\.txt, line 1"):
         lw.evaluate_similarity(vecs, tmp_path / "bad.txt")
+    (tmp_path / "binary.txt").write_bytes(b"a \xff 1\n")
+    with pytest.raises(ValueError, match=r"binary\.txt is not UTF-8"):
+        lw.evaluate_similarity(vecs, tmp_path / "binary.txt")
     with pytest.raises(ValueError, match="line 1: expected four words"):
         lw.evaluate_analogies(vecs, tmp_path / "bad.txt")
 
