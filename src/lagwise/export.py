@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import warnings
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -194,8 +193,3 @@ def _read_binary(name: str, data: bytes) -> tuple[list[str], np.ndarray, int | N
         rows.append(np.frombuffer(data, dtype="<f4", count=dimensions, offset=space + 1))
         place = space + 1 + size
     return words, np.array(rows, dtype=np.float32).reshape(len(words), dimensions), told
-
-
-def as_format(name: Any) -> str:
-    """A format's name as the command line takes it."""
-    return check_choice("format", str(name), FORMATS)
