@@ -248,12 +248,12 @@ def fold_types(result: Scanned, normalization: Normalization) -> None:
 
 
 def scan_token_lists(
-    token_lines: Iterable[Iterable[str]],
+    token_lines: Iterable[Iterable[str] | None],
     normalization: Normalization,
     max_token_bytes: int | None,
     folder: Path | None = None,
 ) -> Scanned:
-    """Scan lines that are already lists of tokens; each is one word whatever characters it holds."""
+    """Scan lines that are already lists of tokens; each is one word whatever characters it holds. None ends a file."""
     from ._kernels import ids as ids_kernel
     from ._kernels.tokens import LINE_END, REJECTED, WordTable
 
@@ -263,6 +263,9 @@ def scan_token_lists(
     counts: list[int] = []
     buffer: list[int] = []
     for tokens in token_lines:
+        if tokens is None:
+            buffer.append(ids_kernel.FILE_END)
+            continue
         for token in tokens:
             number = known.get(token)
             if number is None:
@@ -284,7 +287,8 @@ def scan_token_lists(
         if len(buffer) > 1 << 20:
             result.pieces.append(np.array(buffer, dtype=np.int32), 0)
             buffer = []
-    buffer.append(ids_kernel.FILE_END)
+    if buffer[-1:] != [ids_kernel.FILE_END]:
+        buffer.append(ids_kernel.FILE_END)
     result.pieces.append(np.array(buffer, dtype=np.int32), 0)
     result.counts = np.array(counts, dtype=np.int64)
     result.table_bytes = table.nbytes

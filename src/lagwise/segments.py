@@ -43,6 +43,7 @@ def count_stream(
     work: Path | None,
     finished: Iterable[int] = (),
     on_finished: Callable[[int], None] | None = None,
+    n_counted: int | None = None,
 ) -> np.ndarray:
     """Count a stream into sinks, one for each matrix, which are opened by name and closed by the caller.
 
@@ -54,24 +55,29 @@ def count_stream(
         Segments whose runs an earlier process left in `work`.
     on_finished : callable, optional
         Told of each segment whose run is whole.
+    n_counted : int, optional
+        Count pairs whose left word is among the first `n_counted` ids only; those behind serve as right neighbours.
 
     Returns
     -------
     unigrams : ndarray of int64, shape (n_words,)
     """
     length, reach = segment_length(plan, n_words), plan.max_lag or plan.window or 0
-    n_segments = max(1, -(-stream.length // length))
+    n_counted = stream.length if n_counted is None else n_counted
+    n_segments = max(1, -(-n_counted // length))
     unigrams = np.zeros(n_words, dtype=np.int64)
     names = matrix_names(plan)
-    with Progress(plan.progress, "counting pairs", stream.length, "tokens") as bar:
+    with Progress(plan.progress, "counting pairs", n_counted, "tokens") as bar:
         if n_segments == 1 and on_finished is None:
-            index = index_stream(stream.read(0, stream.length), n_words, plan.n_threads)
+            ids = stream.read(0, min(n_counted + reach, stream.length))
+            index = index_stream(ids[:n_counted] if n_counted < stream.length else ids, n_words, plan.n_threads)
+            index.stream = ids
             _fill([open_sink(name) for name in names], index, plan, lambda done: bar.update(done))
             return np.diff(index.starts)
         assert work is not None
         done = set(finished)
         for number in range(n_segments):
-            begin, end = number * length, min((number + 1) * length, stream.length)
+            begin, end = number * length, min((number + 1) * length, n_counted)
             run = work / f"run{number:05}"
             if number not in done:
                 ids = stream.read(begin, end + reach)

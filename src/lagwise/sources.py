@@ -99,16 +99,23 @@ def total_bytes(sources: Iterable[Any]) -> int | None:
     return total
 
 
+def compression(head: bytes) -> str | None:
+    """How a file that begins with these (at least six) bytes is compressed; None for plain text."""
+    kind = next((kind for magic, kind in _MAGIC if head.startswith(magic)), None)
+    if kind == "gzip" and len(head) < 3:
+        return None
+    if kind == "bz2" and (head[3:4] not in b"123456789" or head[4:6] not in (b"1A", b"\x17r")):
+        return None  # the word BZh...: behind the level a block or the end of the stream must begin
+    return kind
+
+
 class _Reader:
     """A binary stream, decompressed when its first bytes say so. `position` counts the bytes taken from the source."""
 
     def __init__(self, stream: BinaryIO, name: str):
         self.stream, self.name, self.position = stream, name, 0
         head = self._pull(6, exact=True)
-        kind = next((kind for magic, kind in _MAGIC if head.startswith(magic)), None)
-        if kind == "gzip" and len(head) < 3:
-            kind = None
-        self.kind = kind
+        kind = self.kind = compression(head)
         self._left = head
         self._chunks = self._decompress(kind) if kind else None
 

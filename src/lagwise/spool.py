@@ -89,6 +89,11 @@ class Pieces:
             if self._file is None:
                 self._held[number] = None
             yield pair
+        self.close()
+
+    def close(self) -> None:
+        """Let memory and file go."""
+        self._held = []
         if self._file is not None:
             self._file.close()
 

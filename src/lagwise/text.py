@@ -29,8 +29,8 @@ def _check_line(number: int, line: Any, wanted: type | tuple[type, ...]) -> Any:
     return line
 
 
-def _text_lines(blocks: Iterable[Block], errors: str) -> Iterator[str]:
-    """Decoded lines of blocks, for tokenizers that are Python functions; the end of a file ends a line."""
+def _text_lines(blocks: Iterable[Block], errors: str) -> Iterator[str | None]:
+    """Decoded lines of blocks, for tokenizers that are Python functions; None behind the last line of each file."""
     place = Place()
     carry = b""
     for block in blocks:
@@ -50,6 +50,7 @@ def _text_lines(blocks: Iterable[Block], errors: str) -> Iterator[str]:
         carry = b"" if block.last else rest
         if block.last:
             place.lines = 0
+            yield None
 
 
 def as_function(tokenizer: Any) -> Callable[[str], Iterable[str]] | None:
@@ -104,7 +105,10 @@ def scan_text(
         report = lambda size, tokens: bar.update(size, f"{tokens / 1e6:.1f}M tokens")  # noqa: E731
         if function is not None:
             result = scan_token_lists(
-                (function(line) for line in _text_lines(blocks, errors)), normalization, max_token_bytes, folder
+                (line if line is None else function(line) for line in _text_lines(blocks, errors)),
+                normalization,
+                max_token_bytes,
+                folder,
             )
         else:
             result = scan_blocks(blocks, normalization, errors, max_token_bytes, threads, report, folder)

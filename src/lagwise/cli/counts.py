@@ -46,6 +46,7 @@ def count(
     checkpoint: Annotated[Path | None, typer.Option(help="Folder that keeps finished segments.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint folder.")] = False,
     append: Annotated[Path | None, typer.Option(help="Store to add the text to; its own options apply.")] = None,
+    dask: Annotated[str | None, typer.Option(help='Count on the Dask cluster of this scheduler, or "local".')] = None,
     seed: _app.Seed = 0,
     threads: Threads = None,
     force: Force = False,
@@ -56,6 +57,13 @@ def count(
     """Count words and co-occurrences of text into a store."""
     from ..counting import count_to_store
 
+    where: dict[str, Any] = {"checkpoint": checkpoint, "resume": resume}
+    if dask is not None:
+        from ..distributed import count_to_store  # type: ignore[assignment]
+
+        if checkpoint is not None or resume or append is not None:
+            raise ValueError("--dask does not go together with --checkpoint, --resume or --append")
+        where = {"client": dask}
     source: Any = files[0] if len(files) == 1 else files
     if append is not None:
         from ..merging import append as add
@@ -96,8 +104,7 @@ def count(
         n_threads=threads,
         progress=not quiet,
         random_state=seed,
-        checkpoint=checkpoint,
-        resume=resume,
+        **where,
     )
     summary = {
         "store": str(output),
