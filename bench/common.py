@@ -7,6 +7,7 @@ import re
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -67,9 +68,12 @@ def run(command: list[str], stdin: object = None, stdout: object = None) -> None
 
 def peak_rss(command: list[str]) -> int:
     """Peak resident memory of a command in bytes, as the system accounts it."""
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    _, status, usage = os.wait4(process.pid, 0)
-    assert status == 0, process.stderr.read().decode()[-2000:]  # type: ignore[union-attr]
+    with tempfile.TemporaryFile() as said:
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=said)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        said.seek(0)
+        assert process.returncode == 0, said.read().decode()[-2000:]
     return usage.ru_maxrss * 1024
 
 

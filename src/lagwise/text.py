@@ -21,12 +21,32 @@ ERRORS = ("strict", "replace", "surrogateescape")
 
 def _check_line(number: int, line: Any, wanted: type | tuple[type, ...]) -> Any:
     if not isinstance(line, wanted):
-        hint = " (decode it first)" if isinstance(line, bytes) else ""
+        hint = ""
+        if isinstance(line, bytes):
+            hint = " (decode it first)"
+        elif line is None or type(line).__name__ == "NAType" or (isinstance(line, float) and line != line):
+            hint = " (it is missing: drop such rows, or fill them with an empty str)"
         raise TypeError(
             f"row {number} of lines= is {line!r} ({type(line).__name__}); expected a str or a list of "
             f"tokens in every row{hint}"
         )
     return line
+
+
+def _rows(lines: Any) -> Iterable[Any]:
+    """The rows of a column of a table library as Python values, some at a time; other iterables as they are."""
+    if hasattr(lines, "columns") and len(getattr(lines, "shape", ())) == 2:
+        raise TypeError(
+            f"lines= is a {type(lines).__name__}, a table; give its column that holds the text: lines=table['text']"
+        )
+    if hasattr(lines, "to_pylist"):  # pyarrow: slicing copies nothing
+        return chain.from_iterable(lines[start : start + 8192].to_pylist() for start in range(0, len(lines), 8192))
+    return lines
+
+
+def _as_tokens(row: Any) -> Any:
+    """A row that holds its tokens in an array of NumPy or a column of polars, as a list."""
+    return row.tolist() if isinstance(row, np.ndarray) else row.to_list() if hasattr(row, "to_list") else row
 
 
 def _text_lines(blocks: Iterable[Block], errors: str) -> Iterator[str | None]:
@@ -132,10 +152,9 @@ def _scan_lines(
             f"lines= is one {type(lines).__name__}; expected an iterable of lines: lines=[text] for one line, "
             "lines=text.splitlines() for several, or a path as the first argument for a file"
         )
+    lines = _rows(lines)
     if not hasattr(lines, "__iter__"):
         raise TypeError(f"lines= is a {type(lines).__name__}; expected an iterable of str or of token lists")
-    if hasattr(lines, "to_pylist"):
-        lines = lines.to_pylist()
     iterator = iter(lines)
     nothing = object()
     first = next(iterator, nothing)
@@ -163,8 +182,7 @@ def _scan_lines(
                 for part in _split_lines(_check_line(number, line, str))
             )
             return scan_token_lists(parts, normalization, max_token_bytes, folder)
-        if isinstance(first, np.ndarray):
-            numbered = enumerate(line.tolist() if isinstance(line, np.ndarray) else line for _, line in numbered)
+        numbered = ((number, _as_tokens(line)) for number, line in numbered)
         return scan_token_lists(
             (_check_line(number, line, (list, tuple)) for number, line in numbered),
             normalization,
