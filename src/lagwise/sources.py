@@ -102,6 +102,8 @@ def total_bytes(sources: Iterable[Any]) -> int | None:
 def compression(head: bytes) -> str | None:
     """How a file that begins with these (at least six) bytes is compressed; None for plain text."""
     kind = next((kind for magic, kind in _MAGIC if head.startswith(magic)), None)
+    if head[1:4] == b"*M\x18" and 0x50 <= head[0] <= 0x5F:
+        return "zstd"  # a skippable frame, with which parallel compressors begin
     if kind == "gzip" and len(head) < 3:
         return None
     if kind == "bz2" and (head[3:4] not in b"123456789" or head[4:6] not in (b"1A", b"\x17r")):
