@@ -6,6 +6,7 @@ import mmap
 import os
 import re
 import tempfile
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,8 @@ class Pieces:
         self._table: list[tuple[int, int]] = []  # length, table
         self._held: list[np.ndarray | None] = []
         self._file = None if folder is None else tempfile.TemporaryFile(dir=folder)
+        if self._file is not None:
+            weakref.finalize(self, self._file.close)
         self.length = 0
 
     def append(self, raw: np.ndarray, table: int) -> None:
@@ -105,6 +108,8 @@ class Stream:
         self.length, self.path = 0, path
         self._array = np.empty(capacity if path is None else 0, dtype=np.int32)
         self._file = None if path is None else open(path, "ab+")
+        if self._file is not None:
+            weakref.finalize(self, self._file.close)
 
     @classmethod
     def reopen(cls, path: Path) -> Stream:

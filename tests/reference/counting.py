@@ -68,6 +68,8 @@ class Expected:
     unigrams: dict
     lags: dict  # (k, left, right) -> count
     n_tokens: int
+    counts: dict  # of every word, in the vocabulary or not
+    longest_line: int
 
     def lag(self, k):
         index = {word: i for i, word in enumerate(self.words)}
@@ -100,10 +102,20 @@ def count(
     tokenizer=split_whitespace,
     lowercase=False,
     digits=None,
+    pattern=None,
+    wordlist=None,
+    wordlist_exempt=3000,
+    vocabulary=None,
+    max_token_bytes=None,
 ):
-    """lines: list of str without newlines. Returns what a store should hold."""
+    """lines: list of str without newlines. Returns what a store should hold. Tokens refused for their length are None."""
     sequences, current = [], []
     tokens_of_lines = [[fold(token, lowercase, digits) for token in tokenizer(line)] for line in lines]
+    if max_token_bytes is not None:
+        tokens_of_lines = [
+            [t if len(t.encode("utf-8", "surrogateescape")) <= max_token_bytes else None for t in tokens]
+            for tokens in tokens_of_lines
+        ]
     for tokens in tokens_of_lines:
         if boundary == "line":
             sequences.append(tokens)
@@ -115,26 +127,40 @@ def count(
     sequences.append(current)
     counts = Counter(token for tokens in tokens_of_lines for token in tokens)
     n_tokens = sum(counts.values())
+    counts.pop(None, None)
 
     def rank(item):
         return -item[1], item[0].encode("utf-8", "surrogateescape")
 
-    kept = {word: counts.get(word, 0) for word in keep}
-    others = sorted(((w, c) for w, c in counts.items() if c >= min_count and w not in kept), key=rank)
-    if max_size is not None:
-        others = others[: max_size - len(kept)]
-    vocabulary = dict(others) | kept
-    if oov == "unk":
-        vocabulary[unk] = n_tokens - sum(vocabulary.values())
-    words = [word for word, _ in sorted(vocabulary.items(), key=rank)]
+    def passes(word, count):
+        known = wordlist is None or word in wordlist or count > wordlist_exempt
+        return count >= min_count and known and (pattern is None or re.fullmatch(pattern, word))
+
+    if vocabulary is not None:
+        words = list(vocabulary)
+        vocabulary = {word: counts.get(word, 0) for word in words}
+    else:
+        kept = {word: counts.get(word, 0) for word in keep}
+        others = sorted(
+            ((w, c) for w, c in counts.items() if passes(w, c) and w not in kept and (w != unk or oov != "unk")),
+            key=rank,
+        )
+        if max_size is not None:
+            others = others[: max_size - len(kept)]
+        vocabulary = dict(others) | kept
+        if oov == "unk":
+            vocabulary[unk] = n_tokens - sum(vocabulary.values())
+        words = [word for word, _ in sorted(vocabulary.items(), key=rank)]
+    longest = 0
     lags, unigrams = Counter(), Counter({word: 0 for word in words})
     for tokens in sequences:
         mapped = [t if t in vocabulary else (unk if oov == "unk" else None) for t in tokens]
         if oov == "drop":
             mapped = [t for t in mapped if t is not None]
+        longest = max(longest, len(mapped))
         unigrams.update(t for t in mapped if t is not None)
         for i, left in enumerate(mapped):
             for k in range(1, max_lag + 1):
                 if left is not None and i + k < len(mapped) and mapped[i + k] is not None:
                     lags[k, left, mapped[i + k]] += 1
-    return Expected(words, dict(unigrams), lags, n_tokens)
+    return Expected(words, dict(unigrams), lags, n_tokens, dict(counts), longest)
