@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import lagwise as lw
 from lagwise import distributed as on_dask
-from lagwise import parts, segments
+from lagwise import parts, segments, shards
 from lagwise.counting import count_to_store
 from tests.support import run_cli, same_store
 
@@ -364,11 +364,11 @@ def test_sequences_are_joined_across_parts():
         for second in range(first, len(stream) + 1):
             lengths = []
             for piece in (stream[:first], stream[first:second], stream[second:]):
-                measured = parts._SequenceLengths()
+                measured = shards._SequenceLengths()
                 for id in piece:
                     measured.add(np.array([id], dtype=np.int32))
-                again = parts._SequenceLengths()
+                again = shards._SequenceLengths()
                 again.add(np.array(piece, dtype=np.int32))
                 assert measured.result() == again.result()
                 lengths.append(measured.result())
-            assert parts.join_sequences(lengths) == 4
+            assert shards.join_sequences(lengths) == 4

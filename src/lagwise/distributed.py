@@ -1,7 +1,7 @@
 """Counting on many machines with Dask: word counts of every part, one vocabulary, pair counts of every part, a tree.
 
 Only counts travel between machines, as bytes through Dask: no disk is shared but the text itself, which every worker
-must be able to read under the same path (or as a remote path through fsspec). `lagwise.parts` holds what a worker does.
+must be able to read under the same path (or as a remote path through fsspec). `lagwise.shards` holds what a worker does.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ from ._threads import available_cores
 from ._validation import check_int
 from .counts import CountStore
 from .options import Plan, make_plan
-from .parts import (
+from .parts import cut_files
+from .pipeline import _thresholds, prepare_scanned
+from .scanning import Scanned
+from .segments import matrix_names
+from .selection import Filter
+from .shards import (
     Chosen,
     PartFacts,
     Words,
     add_blocks,
     add_facts,
     add_words,
-    cut_files,
     join_ids,
     join_sequences,
     part_counts,
     part_words,
 )
-from .pipeline import _thresholds, prepare_scanned
-from .scanning import Scanned
-from .segments import matrix_names
-from .selection import Filter
 from .sources import list_sources
 from .spool import Pieces
 
