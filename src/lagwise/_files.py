@@ -16,7 +16,7 @@ FORMAT_VERSION = 1  # major version of every lagwise file; a newer one is refuse
 
 
 @contextmanager
-def atomic_path(target: str | os.PathLike[str], overwrite: bool = True) -> Iterator[Path]:
+def atomic_path(target: str | os.PathLike[str], overwrite: bool) -> Iterator[Path]:
     """Yield a temporary path beside `target`; on success it is flushed to disk and renamed over it.
 
     A target that exists and is not a regular file (a device, a pipe) is yielded itself and written directly.
@@ -50,7 +50,7 @@ def atomic_path(target: str | os.PathLike[str], overwrite: bool = True) -> Itera
 
 
 def save_tensors(
-    path: str | os.PathLike[str], kind: str, arrays: dict[str, np.ndarray], meta: dict[str, Any], overwrite: bool = True
+    path: str | os.PathLike[str], kind: str, arrays: dict[str, np.ndarray], meta: dict[str, Any], overwrite: bool
 ) -> None:
     """Write named arrays and JSON metadata to one safetensors file, atomically.
 
@@ -64,6 +64,8 @@ def save_tensors(
         Stored in C order under their names.
     meta : dict
         JSON values; all that is needed beside the arrays to rebuild the object.
+    overwrite : bool
+        Replace a file that is already there; without it that is a FileExistsError.
     """
     from safetensors.numpy import save
 

@@ -138,6 +138,8 @@ class Checkpoint:
 
     def __init__(self, folder: Path, fingerprint: dict[str, Any], resume: bool):
         self.folder, self.file = folder, folder / "checkpoint.json"
+        if folder.exists() and not folder.is_dir():
+            raise NotADirectoryError(f"checkpoint: {folder} is a file; expected a folder, or a name for a new one")
         folder.mkdir(parents=True, exist_ok=True)
         self.state: dict[str, Any] = {"fingerprint": fingerprint, "scanned": None, "segments": []}
         if not resume:

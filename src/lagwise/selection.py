@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -160,11 +162,19 @@ def _number(
 
 def as_words(name: str, value: Any) -> tuple[str, ...]:
     """A list of words given as an iterable, or a file with one word a line."""
-    import os
-
     if isinstance(value, (str, os.PathLike)):
-        with open(value, encoding="utf-8", errors="surrogateescape", newline="\n") as handle:
-            return tuple(word for word in (line.rstrip("\r\n") for line in handle) if word)
+        if not os.path.isfile(value):
+            raise FileNotFoundError(f"{name}: {os.fspath(value)} is not a file; expected a file with one word a line")
+        data = Path(value).read_bytes()
+        if b"\0" in data:
+            raise ValueError(f"{name}: {os.fspath(value)} is not a text (it holds NUL bytes); expected one word a line")
+        lines = data.decode("utf-8-sig", "surrogateescape").split("\n")
+        words = tuple(word for word in (line.rstrip("\r") for line in lines) if word)
+        if not words:
+            raise ValueError(f"{name}: {os.fspath(value)} holds no words; expected one word a line")
+        return words
+    if not isinstance(value, Iterable):
+        raise TypeError(f"{name} is {value!r}; expected an iterable of str, or a file with one word a line")
     words = tuple(value)
     for word in words:
         if not isinstance(word, str) or not word:
