@@ -85,7 +85,7 @@ def window_rows(index: Index, weights: np.ndarray, n_threads: int) -> Iterator[t
     weights : ndarray of uint64, shape (window,)
         Integer weights of the distances 1 .. window.
     """
-    from ._kernels.lags import bitmap_size, windows_count
+    from ._kernels.lags import LINE, marks_size, windows_count
 
     n_words, window = index.n_words, len(weights)
     occurrences = np.diff(index.starts)
@@ -97,8 +97,8 @@ def window_rows(index: Index, weights: np.ndarray, n_threads: int) -> Iterator[t
         )
     number = np.uint32 if largest < 2**32 else np.uint64
     weights = weights.astype(number)
-    sums = np.zeros((n_threads, n_words + 1), dtype=number)
-    bitmaps = np.zeros((n_threads, bitmap_size(n_words)), dtype=np.uint64)
+    sums = np.zeros((n_threads, n_words + LINE), dtype=number)
+    marks = np.zeros((n_threads, marks_size(n_words // LINE + 1)), dtype=np.uint8)
     room = 0
     work = occurrences * window
     for tasks, places, needed in cut_rows(np.minimum(work, n_words), work + 1 + n_words // 256):
@@ -115,7 +115,7 @@ def window_rows(index: Index, weights: np.ndarray, n_threads: int) -> Iterator[t
             tasks,
             places,
             sums,
-            bitmaps,
+            marks,
             lengths,
             task_lengths,
             indices,
@@ -127,12 +127,12 @@ def window_rows(index: Index, weights: np.ndarray, n_threads: int) -> Iterator[t
 
 def lag_rows(index: Index, max_lag: int, n_threads: int) -> Iterator[tuple[np.ndarray, list[list[Any]]]]:
     """Count every lag 1 .. max_lag at once; yields (row lengths (max_lag, rows), pieces of each lag) batch by batch."""
-    from ._kernels.lags import bitmap_size, lags_count
+    from ._kernels.lags import lags_count, marks_size
 
     n_words = index.n_words
     occurrences = np.diff(index.starts)
     sums = np.zeros((n_threads, (n_words + 1) * max_lag), dtype=np.uint32)
-    bitmaps = np.zeros((n_threads, bitmap_size(n_words)), dtype=np.uint64)
+    marks = np.zeros((n_threads, marks_size(n_words + 1)), dtype=np.uint8)
     entries = np.minimum(occurrences, n_words)
     room = 0
     for tasks, places, needed in cut_rows(entries * max_lag, occurrences * max_lag + 1 + n_words // 256):
@@ -152,7 +152,7 @@ def lag_rows(index: Index, max_lag: int, n_threads: int) -> Iterator[tuple[np.nd
             tasks,
             places,
             sums,
-            bitmaps,
+            marks,
             lengths,
             task_lengths,
             indices,
@@ -183,7 +183,7 @@ def sum_rows(
     factors : ndarray of uint64 or float64, shape (len(matrices),)
     shape : (rows, columns) of the sum
     """
-    from ._kernels.lags import bitmap_size
+    from ._kernels.lags import marks_size
     from ._kernels.rows import rows_sum
 
     given = [_as_kernel_csr(*matrix) for matrix in matrices]
@@ -194,7 +194,7 @@ def sum_rows(
             lengths if rows is None else np.where(rows >= 0, lengths[np.maximum(rows, 0)] if len(lengths) else 0, 0)
         )
     sums = np.zeros((n_threads, max(shape[1], 1)), dtype=factors.dtype)
-    bitmaps = np.zeros((n_threads, bitmap_size(shape[1])), dtype=np.uint64)
+    marks = np.zeros((n_threads, marks_size(shape[1])), dtype=np.uint8)
     room = 0
     for tasks, places, needed in cut_rows(np.minimum(bound, shape[1]), bound + 1 + shape[1] // 256):
         if needed > room:
@@ -203,7 +203,7 @@ def sum_rows(
         lengths = np.empty(tasks[-1] - tasks[0], dtype=np.int64)
         task_lengths = np.empty(len(places), dtype=np.int64)
         rows_sum(
-            given, factors, shape[1], tasks, places, sums, bitmaps, lengths, task_lengths, indices, values, n_threads
+            given, factors, shape[1], tasks, places, sums, marks, lengths, task_lengths, indices, values, n_threads
         )
         yield lengths, [(indices[p : p + n], values[p : p + n]) for p, n in zip(places.tolist(), task_lengths.tolist())]
 

@@ -181,7 +181,7 @@ class HMM(Estimator):
         if sequences.ids.size == 0:
             raise ValueError("X has no symbols")
         K, V = check_int("n_states", self.n_states, 1), self._count_symbols(sequences)
-        check_memory("n_states", K, 8 * K * (V + K ** check_int("order", self.order, 1, 2)))
+        check_memory("n_states", K, 8 * K * (V + K ** check_choice("order", self.order, (1, 2))))
         check_symbols(sequences.ids, V)
         labels = read_labels(y, sequences, K)
         guess = read_labels(init_labels, sequences, K, "init_labels")
@@ -680,7 +680,7 @@ class HMM(Estimator):
         if not hasattr(self, "startprob_"):
             sequences = self._read(X, lengths, fitting=True)
             K, V = check_int("n_states", self.n_states, 1), self._count_symbols(sequences)
-            check_memory("n_states", K, 8 * K * (V + K ** check_int("order", self.order, 1, 2)))
+            check_memory("n_states", K, 8 * K * (V + K ** check_choice("order", self.order, (1, 2))))
             constraints = self._constraints(K, V, None, None, sequences.vocabulary)
             self.vocabulary_, self.n_symbols_ = sequences.vocabulary, V
             self._set_parameters(

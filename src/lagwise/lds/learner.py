@@ -113,10 +113,11 @@ class Learner(Estimator):
             raise ValueError('keep="callback" needs a callback that returns a number')
         covariances = self._covariances(counts)
         series = isinstance(covariances, SeriesSpace)
-        if not series and self.n_components > self.ssid_lags * covariances.n_features:
+        most = self.ssid_lags * (covariances.n_features - 1)  # one direction a block goes with the mean
+        if not series and self.n_components > most:
             raise ValueError(
-                f"n_components is {self.n_components}; expected at most {self.ssid_lags * covariances.n_features}, "
-                f"which is ssid_lags={self.ssid_lags} times the {covariances.n_features} words of the counts"
+                f"Hankel rank {most} < {self.n_components}: {covariances.n_features} words and "
+                f"ssid_lags={self.ssid_lags} allow no more directions; use n_components={most} or less, or more text"
             )
         check_memory("n_components", self.n_components, 32 * self.n_components * covariances.n_features)
         if series and self.noise == "bohning":
