@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -39,7 +38,7 @@ def atomic_path(target: str | os.PathLike[str], overwrite: bool) -> Iterator[Pat
     if not path.parent.is_dir():
         raise FileNotFoundError(f"the folder {path.parent} does not exist; make it first or choose another place")
     path = Path(os.path.realpath(path))
-    temporary = path.parent / f".{path.name}.{secrets.token_hex(4)}.tmp"
+    temporary = path.parent / f".{path.name}.{os.urandom(4).hex()}.tmp"
     try:
         yield temporary
         with open(temporary, "rb+") as handle:

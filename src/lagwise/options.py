@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import os
 import re
 from collections.abc import Iterable
@@ -55,6 +54,8 @@ class Plan:
         """All that changes the result, as JSON values."""
         rule = dataclasses.asdict(self.rule)
         if rule["wordlist"] is not None:
+            import hashlib
+
             listed = "\n".join(sorted(rule["wordlist"])).encode("utf-8", "surrogateescape")
             rule["wordlist"] = {"words": len(rule["wordlist"]), "sha256": hashlib.sha256(listed).hexdigest()}
         rule["keep"] = sorted(rule["keep"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-import secrets
 import shutil
 import zlib
 from collections.abc import Iterator
@@ -161,7 +160,7 @@ def store_folder(path: str | os.PathLike[str], overwrite: bool) -> Iterator[Path
             raise FileExistsError(f"{path} exists; remove it, choose another name or pass overwrite=True (--force)")
     if not target.parent.is_dir():
         raise FileNotFoundError(f"the folder {target.parent} does not exist; make it first or choose another place")
-    temporary = target.parent / f".{target.name}.{secrets.token_hex(4)}.tmp"
+    temporary = target.parent / f".{target.name}.{os.urandom(4).hex()}.tmp"
     try:
         temporary.mkdir()
     except OSError as error:
