@@ -1,6 +1,8 @@
 import numpy as np
 
-def bitmap_size(n_words: int) -> int: ...
+LINE: int
+
+def marks_size(places: int) -> int: ...
 def windows_count(
     ids: np.ndarray,
     starts: np.ndarray,
@@ -9,7 +11,7 @@ def windows_count(
     tasks: np.ndarray,
     places: np.ndarray,
     sums: np.ndarray,
-    bitmaps: np.ndarray,
+    marks: np.ndarray,
     lengths: np.ndarray,
     task_lengths: np.ndarray,
     indices: np.ndarray,
@@ -23,7 +25,7 @@ def lags_count(
     tasks: np.ndarray,
     places: np.ndarray,
     sums: np.ndarray,
-    bitmaps: np.ndarray,
+    marks: np.ndarray,
     lengths: np.ndarray,
     task_lengths: np.ndarray,
     indices: np.ndarray,

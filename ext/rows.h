@@ -2,7 +2,9 @@
 #ifndef LAGWISE_ROWS_H
 #define LAGWISE_ROWS_H
 
-#include "lags.h"
+#include <stdint.h>
+
+#include "marks.h"
 
 typedef struct {
     const int64_t *indptr;
@@ -18,12 +20,12 @@ typedef struct {
         int32_t j = matrix->new_columns ? matrix->new_columns[matrix->indices[p]] : matrix->indices[p]; \
         if (j < 0) continue;                                                            \
         acc[j] += factor * (number)((const type *)matrix->data)[p];                     \
-        lw_touch(map, j);                                                               \
+        lw_mark(map, j);                                                                \
     }
 
 #define LAGWISE_SUM_ROW(name, number)                                                                             \
     static int64_t name(const lw_csr *matrices, int64_t n, const number *factors, int64_t row, number *acc,       \
-                        const lw_bitmap *map, int32_t *indices, number *values) {                                 \
+                        const lw_marks *map, int32_t *indices, number *values) {                                 \
         int64_t length = 0;                                                                                       \
         for (int64_t m = 0; m < n; m++) {                                                                         \
             const lw_csr *matrix = matrices + m;                                                                  \
@@ -36,9 +38,9 @@ typedef struct {
             else if (matrix->width == 4) { LAGWISE_ADD_ROW(uint32_t, number) }                                    \
             else { LAGWISE_ADD_ROW(uint64_t, number) }                                                            \
         }                                                                                                         \
-        LAGWISE_FOR_EACH_TOUCHED(map, j, {                                                                        \
+        LAGWISE_FOR_EACH_MARKED(map, j, {                                                                        \
             if (acc[j] != 0) {                                                                                    \
-                indices[length] = j;                                                                              \
+                indices[length] = (int32_t)j;                                                                     \
                 values[length++] = acc[j];                                                                        \
                 acc[j] = 0;                                                                                       \
             }                                                                                                     \

@@ -9,7 +9,7 @@ def rows_sum(
     tasks: np.ndarray,
     places: np.ndarray,
     sums: np.ndarray,
-    bitmaps: np.ndarray,
+    marks: np.ndarray,
     lengths: np.ndarray,
     task_lengths: np.ndarray,
     indices: np.ndarray,

@@ -5,10 +5,9 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 
 cdef extern from "rows.h" nogil:
-    ctypedef struct lw_bitmap:
-        uint64_t* words
-        uint64_t* groups
-        int64_t n_groups
+    ctypedef struct lw_marks:
+        pass
+    lw_marks lw_marks_of(uint8_t* scratch, int64_t places)
     ctypedef struct lw_csr:
         const int64_t* indptr
         const int32_t* indices
@@ -17,9 +16,9 @@ cdef extern from "rows.h" nogil:
         const int32_t* new_rows
         const int32_t* new_columns
     int64_t lw_sum_row_integer(const lw_csr* matrices, int64_t n, const uint64_t* factors, int64_t row, uint64_t* acc,
-                               const lw_bitmap* map, int32_t* indices, uint64_t* values)
+                               const lw_marks* map, int32_t* indices, uint64_t* values)
     int64_t lw_sum_row_real(const lw_csr* matrices, int64_t n, const double* factors, int64_t row, double* acc,
-                            const lw_bitmap* map, int32_t* indices, double* values)
+                            const lw_marks* map, int32_t* indices, double* values)
 
 ctypedef fused number_t:
     uint64_t
@@ -33,16 +32,16 @@ ctypedef fused count_t:
 
 
 def rows_sum(list matrices, const number_t[::1] factors, int64_t n_columns, const int64_t[::1] tasks,
-             const int64_t[::1] places, number_t[:, ::1] sums, uint64_t[:, ::1] bitmaps, int64_t[::1] lengths,
+             const int64_t[::1] places, number_t[:, ::1] sums, uint8_t[:, ::1] marks, int64_t[::1] lengths,
              int64_t[::1] task_lengths, int32_t[::1] indices, number_t[::1] values, int n_threads):
     """Rows of the sum over m of factors[m] times matrix m.
 
     IN matrices: tuples (indptr int64, indices int32, data as unsigned bytes (nnz, width), rows, columns), the last two
     int32 maps (row of the sum to row of the matrix, column of the matrix to column of the sum, -1 for none) or None;
-    tasks, places, sums (n_threads, n_columns), bitmaps, lengths, task_lengths, indices and values as for
-    `lags.windows_count`. Zero sums are left out.
+    tasks, places, sums (n_threads, n_columns), marks (n_threads, marks_size(n_columns)), lengths, task_lengths,
+    indices and values as for `lags.windows_count`. Zero sums are left out.
     """
-    cdef int64_t n = len(matrices), m, t, words = (n_columns + 64) // 64
+    cdef int64_t n = len(matrices), m, t
     cdef const int64_t[::1] indptr
     cdef const int32_t[::1] js, rows, columns
     cdef const uint8_t[:, ::1] data
@@ -76,20 +75,17 @@ def rows_sum(list matrices, const number_t[::1] factors, int64_t n_columns, cons
             for t in prange(tasks.shape[0] - 1, num_threads=n_threads, schedule="dynamic", chunksize=1):
                 thread = threadid()
                 task_lengths[t] = sum_task(table, n, &factors[0], tasks[t], tasks[t + 1], tasks[0], &sums[thread, 0],
-                                           &bitmaps[thread, 0], words, &lengths[0], &indices[places[t]],
+                                           &marks[thread, 0], n_columns, &lengths[0], &indices[places[t]],
                                            &values[places[t]])
     finally:
         free(table)
 
 
 cdef int64_t sum_task(const lw_csr* matrices, int64_t n, const number_t* factors, int64_t first, int64_t last,
-                      int64_t origin, number_t* sums, uint64_t* bits, int64_t words, int64_t* lengths, int32_t* indices,
-                      number_t* values) noexcept nogil:
-    cdef lw_bitmap map
+                      int64_t origin, number_t* sums, uint8_t* marks, int64_t n_columns, int64_t* lengths,
+                      int32_t* indices, number_t* values) noexcept nogil:
+    cdef lw_marks map = lw_marks_of(marks, n_columns)
     cdef int64_t row, count, total = 0
-    map.words = bits
-    map.groups = bits + words
-    map.n_groups = (words + 63) // 64
     for row in range(first, last):
         if number_t is double:
             count = lw_sum_row_real(matrices, n, factors, row, sums, &map, indices + total, values + total)

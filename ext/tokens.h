@@ -207,6 +207,54 @@ static int32_t lw_table_find(const lw_table *table, const lw_token *token) {
     }
 }
 
+typedef struct {
+    int64_t count;
+    uint64_t prefix; /* first 8 bytes, the first of them highest */
+    int64_t id;
+} lw_ranked;
+
+static uint64_t lw_prefix(const lw_table *table, int64_t id) {
+    const uint8_t *word = table->arena + table->starts[id];
+    const int64_t length = table->starts[id + 1] - table->starts[id];
+    uint64_t prefix = 0;
+    for (int64_t i = 0; i < 8; i++) prefix = prefix << 8 | (i < length ? word[i] : 0);
+    return prefix;
+}
+
+/* Whether a word ranks before another: by falling count, then by bytes. */
+LAGWISE_INLINE int lw_before(const lw_table *table, const lw_ranked *a, const lw_ranked *b) {
+    if (a->count != b->count) return a->count > b->count;
+    if (a->prefix != b->prefix) return a->prefix < b->prefix;
+    const int64_t n = table->starts[a->id + 1] - table->starts[a->id];
+    const int64_t m = table->starts[b->id + 1] - table->starts[b->id];
+    const int order = memcmp(table->arena + table->starts[a->id], table->arena + table->starts[b->id],
+                             (size_t)(n < m ? n : m));
+    return order ? order < 0 : n <= m;
+}
+
+/* Sort ids of distinct words by falling counts[id], ties by bytes; 0, or -1 when memory is short. */
+static int lw_rank(const lw_table *table, const int64_t *counts, int64_t *ids, int64_t n) {
+    lw_ranked *from = (lw_ranked *)malloc(sizeof(lw_ranked) * 2 * (size_t)(n ? n : 1)), *to = from + n;
+    if (!from) return -1;
+    lw_ranked *const both = from;
+    for (int64_t i = 0; i < n; i++) from[i] = (lw_ranked){counts[ids[i]], lw_prefix(table, ids[i]), ids[i]};
+    for (int64_t width = 1; width < n; width *= 2) {
+        for (int64_t begin = 0; begin < n; begin += 2 * width) {
+            const int64_t middle = begin + width < n ? begin + width : n;
+            const int64_t end = middle + width < n ? middle + width : n;
+            int64_t a = begin, b = middle;
+            for (int64_t i = begin; i < end; i++)
+                to[i] = b == end || (a < middle && lw_before(table, from + a, from + b)) ? from[a++] : from[b++];
+        }
+        lw_ranked *swap = from;
+        from = to;
+        to = swap;
+    }
+    for (int64_t i = 0; i < n; i++) ids[i] = from[i].id;
+    free(both);
+    return 0;
+}
+
 /* Enter a batch of tokens whose slots were prefetched; 0, or -1 when memory is short. */
 LAGWISE_INLINE int lw_enter_batch(lw_table *table, const lw_token *batch, int n, int32_t *ids) {
     for (int i = 0; i < n; i++) {

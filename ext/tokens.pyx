@@ -2,6 +2,7 @@
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
+from cpython.unicode cimport PyUnicode_DecodeUTF8
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 
 cdef extern from "tokens.h" nogil:
@@ -31,6 +32,7 @@ cdef extern from "tokens.h" nogil:
     void lw_key(const uint8_t* word, int64_t length, lw_token* token)
     int64_t lw_scan(lw_table* table, const uint8_t* text, int64_t n, int64_t max_length, int32_t* ids,
                     int64_t capacity, int64_t* n_ids)
+    int lw_rank(const lw_table* table, const int64_t* counts, int64_t* ids, int64_t n)
     int64_t lw_last_space(const uint8_t* text, int64_t n)
     int64_t lw_invalid_utf8(const uint8_t* text, int64_t n)
 
@@ -158,6 +160,34 @@ cdef class WordTable:
                 for k in range(self.table.starts[i], self.table.starts[i + 1]):
                     high |= self.table.arena[k]
                 out[i] = high >> 7
+
+    def rank(self, int64_t[::1] ids, const int64_t[::1] counts):
+        """IN/OUT ids (n,), distinct: sorted by falling counts[id] (len(self),), ties by the bytes of the words."""
+        cdef int64_t i, n = ids.shape[0]
+        cdef int failed
+        if counts.shape[0] < self.table.size:
+            raise ValueError("a count for each word is needed")
+        for i in range(n):
+            if not 0 <= ids[i] < self.table.size:
+                raise IndexError(f"word {ids[i]} of {self.table.size}")
+        if n < 2:
+            return
+        with nogil:
+            failed = lw_rank(&self.table, &counts[0], &ids[0], n)
+        if failed:
+            raise MemoryError("no memory to sort the words")
+
+    def texts(self, const int64_t[::1] ids):
+        """Words as a list of str; bytes that are not UTF-8 become lone surrogates."""
+        cdef int64_t i, id
+        cdef list result = []
+        for i in range(ids.shape[0]):
+            id = ids[i]
+            if not 0 <= id < self.table.size:
+                raise IndexError(f"word {id} of {self.table.size}")
+            result.append(PyUnicode_DecodeUTF8(<char*>self.table.arena + self.table.starts[id],
+                                               self.table.starts[id + 1] - self.table.starts[id], "surrogateescape"))
+        return result
 
     def word(self, int64_t id):
         """The bytes of word `id`."""

@@ -513,7 +513,7 @@ def test_save_and_load(tmp_path):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             hmm = HMM(2, n_iter=5, random_state=0, **settings).fit(X)
-        hmm.save(tmp_path / "model.safetensors")
+        hmm.save(tmp_path / "model.safetensors", overwrite=True)
         again = lw.load(tmp_path / "model.safetensors")
         assert type(again) is HMM and again.score(X) == hmm.score(X) and again.history_ == hmm.history_
         assert again.vocabulary_ == hmm.vocabulary_ and again.order == hmm.order and again.n_iter_ == hmm.n_iter_

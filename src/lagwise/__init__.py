@@ -9,6 +9,8 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from ._version import __version__
+
 # Public name -> the module that defines it; imported when first used, so that `import lagwise` is cheap.
 _PUBLIC = {
     "CountStore": "counts",
@@ -40,10 +42,6 @@ def __getattr__(name: str) -> Any:
         value = getattr(importlib.import_module(f".{_PUBLIC[name]}", __name__), name)
     elif name in _MODULES:
         value = importlib.import_module(f".{name}", __name__)
-    elif name == "__version__":
-        from importlib.metadata import version
-
-        value = version("lagwise")
     else:
         raise AttributeError(f"module 'lagwise' has no attribute {name!r}")
     globals()[name] = value

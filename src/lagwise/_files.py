@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +15,7 @@ FORMAT_VERSION = 1  # major version of every lagwise file; a newer one is refuse
 
 
 @contextmanager
-def atomic_path(target: str | os.PathLike[str], overwrite: bool = True) -> Iterator[Path]:
+def atomic_path(target: str | os.PathLike[str], overwrite: bool) -> Iterator[Path]:
     """Yield a temporary path beside `target`; on success it is flushed to disk and renamed over it.
 
     A target that exists and is not a regular file (a device, a pipe) is yielded itself and written directly.
@@ -39,7 +38,7 @@ def atomic_path(target: str | os.PathLike[str], overwrite: bool = True) -> Itera
     if not path.parent.is_dir():
         raise FileNotFoundError(f"the folder {path.parent} does not exist; make it first or choose another place")
     path = Path(os.path.realpath(path))
-    temporary = path.parent / f".{path.name}.{secrets.token_hex(4)}.tmp"
+    temporary = path.parent / f".{path.name}.{os.urandom(4).hex()}.tmp"
     try:
         yield temporary
         with open(temporary, "rb+") as handle:
@@ -50,7 +49,7 @@ def atomic_path(target: str | os.PathLike[str], overwrite: bool = True) -> Itera
 
 
 def save_tensors(
-    path: str | os.PathLike[str], kind: str, arrays: dict[str, np.ndarray], meta: dict[str, Any], overwrite: bool = True
+    path: str | os.PathLike[str], kind: str, arrays: dict[str, np.ndarray], meta: dict[str, Any], overwrite: bool
 ) -> None:
     """Write named arrays and JSON metadata to one safetensors file, atomically.
 
@@ -64,6 +63,8 @@ def save_tensors(
         Stored in C order under their names.
     meta : dict
         JSON values; all that is needed beside the arrays to rebuild the object.
+    overwrite : bool
+        Replace a file that is already there; without it that is a FileExistsError.
     """
     from safetensors.numpy import save
 

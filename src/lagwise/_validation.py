@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import numbers
+import os
 from collections.abc import Iterable
 from typing import Any
 
@@ -90,6 +91,19 @@ def check_random_state(random_state: Any) -> np.random.Generator:
     raise ValueError(
         f"random_state is {random_state!r}; expected a non-negative integer, a numpy Generator or RandomState, or None"
     )
+
+
+def check_memory(name: str, value: Any, n_bytes: int) -> None:
+    """Raise ValueError if what `name` = `value` asks for, `n_bytes`, is more than the machine's memory."""
+    try:
+        available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return
+    if n_bytes > available:
+        raise ValueError(
+            f"{name}={value} needs {n_bytes / 1e9:.3g} GB for the parameters alone, this machine has "
+            f"{available / 1e9:.3g} GB; choose a smaller {name}"
+        )
 
 
 def check_fitted(estimator: Any, attribute: str) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,6 +78,38 @@ def cut_rows(entries: np.ndarray, work: np.ndarray) -> Iterator[tuple[np.ndarray
         first = last
 
 
+class Buffers:
+    """Output arrays of kernel calls, in two sets used in turn: one batch can be written while the next is counted."""
+
+    def __init__(self, dtypes: tuple[Any, ...], leading: tuple[int, ...] = ()):
+        self._dtypes, self._leading = dtypes, leading
+        self._sets: list[list[np.ndarray]] = [[], []]
+
+    def next(self, room: int) -> list[np.ndarray]:
+        """Arrays with at least this much room; those of the call before stay as they are."""
+        self._sets.reverse()
+        if not self._sets[0] or self._sets[0][0].shape[-1] < room:
+            self._sets[0] = []  # let the old go before the new are made
+            self._sets[0] = [np.empty((*self._leading, room), dtype=dtype) for dtype in self._dtypes]
+        return self._sets[0]
+
+
+def follow(batches: Iterable[Any], consume: Callable[..., None], n_threads: int) -> None:
+    """Call `consume(*batch)` for each batch, in order; with several threads while the next batch is counted."""
+    if n_threads == 1:
+        for batch in batches:
+            consume(*batch)
+        return
+    with ThreadPoolExecutor(1, thread_name_prefix="lagwise-write") as pool:
+        pending: Future[None] | None = None
+        for batch in batches:
+            if pending is not None:
+                pending.result()
+            pending = pool.submit(consume, *batch)
+        if pending is not None:
+            pending.result()
+
+
 def window_rows(index: Index, weights: np.ndarray, n_threads: int) -> Iterator[tuple[np.ndarray, list[Any]]]:
     """Count the one-sided weighted window; yields (row lengths, pieces) batch by batch, pieces being (indices, values).
 
@@ -85,7 +118,7 @@ def window_rows(index: Index, weights: np.ndarray, n_threads: int) -> Iterator[t
     weights : ndarray of uint64, shape (window,)
         Integer weights of the distances 1 .. window.
     """
-    from ._kernels.lags import bitmap_size, windows_count
+    from ._kernels.lags import LINE, marks_size, windows_count
 
     n_words, window = index.n_words, len(weights)
     occurrences = np.diff(index.starts)
@@ -97,14 +130,12 @@ def window_rows(index: Index, weights: np.ndarray, n_threads: int) -> Iterator[t
         )
     number = np.uint32 if largest < 2**32 else np.uint64
     weights = weights.astype(number)
-    sums = np.zeros((n_threads, n_words + 1), dtype=number)
-    bitmaps = np.zeros((n_threads, bitmap_size(n_words)), dtype=np.uint64)
-    room = 0
+    sums = np.zeros((n_threads, n_words + LINE), dtype=number)
+    marks = np.zeros((n_threads, marks_size(n_words // LINE + 1)), dtype=np.uint8)
+    buffers = Buffers((np.int32, number))
     work = occurrences * window
     for tasks, places, needed in cut_rows(np.minimum(work, n_words), work + 1 + n_words // 256):
-        if needed > room:
-            room = needed
-            indices, values = np.empty(room, dtype=np.int32), np.empty(room, dtype=number)
+        indices, values = buffers.next(needed)
         lengths = np.empty(tasks[-1] - tasks[0], dtype=np.int64)
         task_lengths = np.empty(len(places), dtype=np.int64)
         windows_count(
@@ -115,7 +146,7 @@ def window_rows(index: Index, weights: np.ndarray, n_threads: int) -> Iterator[t
             tasks,
             places,
             sums,
-            bitmaps,
+            marks,
             lengths,
             task_lengths,
             indices,
@@ -127,22 +158,19 @@ def window_rows(index: Index, weights: np.ndarray, n_threads: int) -> Iterator[t
 
 def lag_rows(index: Index, max_lag: int, n_threads: int) -> Iterator[tuple[np.ndarray, list[list[Any]]]]:
     """Count every lag 1 .. max_lag at once; yields (row lengths (max_lag, rows), pieces of each lag) batch by batch."""
-    from ._kernels.lags import bitmap_size, lags_count
+    from ._kernels.lags import lags_count, marks_size
 
     n_words = index.n_words
     occurrences = np.diff(index.starts)
     sums = np.zeros((n_threads, (n_words + 1) * max_lag), dtype=np.uint32)
-    bitmaps = np.zeros((n_threads, bitmap_size(n_words)), dtype=np.uint64)
+    marks = np.zeros((n_threads, marks_size(n_words + 1)), dtype=np.uint8)
     entries = np.minimum(occurrences, n_words)
-    room = 0
+    buffers = Buffers((np.int32, np.uint32), (max_lag,))
     for tasks, places, needed in cut_rows(entries * max_lag, occurrences * max_lag + 1 + n_words // 256):
         bounds = np.concatenate([[0], np.cumsum(entries[tasks[0] : tasks[-1]])])
         places = bounds[tasks[:-1] - tasks[0]] + np.arange(len(places))
         needed = int(bounds[-1]) + len(places) + 1
-        if needed > room:
-            room = needed
-            indices = np.empty((max_lag, room), dtype=np.int32)
-            values = np.empty((max_lag, room), dtype=np.uint32)
+        indices, values = buffers.next(needed)
         lengths = np.empty((max_lag, tasks[-1] - tasks[0]), dtype=np.int64)
         task_lengths = np.empty((len(places), max_lag), dtype=np.int64)
         lags_count(
@@ -152,7 +180,7 @@ def lag_rows(index: Index, max_lag: int, n_threads: int) -> Iterator[tuple[np.nd
             tasks,
             places,
             sums,
-            bitmaps,
+            marks,
             lengths,
             task_lengths,
             indices,
@@ -183,7 +211,7 @@ def sum_rows(
     factors : ndarray of uint64 or float64, shape (len(matrices),)
     shape : (rows, columns) of the sum
     """
-    from ._kernels.lags import bitmap_size
+    from ._kernels.lags import marks_size
     from ._kernels.rows import rows_sum
 
     given = [_as_kernel_csr(*matrix) for matrix in matrices]
@@ -194,16 +222,14 @@ def sum_rows(
             lengths if rows is None else np.where(rows >= 0, lengths[np.maximum(rows, 0)] if len(lengths) else 0, 0)
         )
     sums = np.zeros((n_threads, max(shape[1], 1)), dtype=factors.dtype)
-    bitmaps = np.zeros((n_threads, bitmap_size(shape[1])), dtype=np.uint64)
-    room = 0
+    marks = np.zeros((n_threads, marks_size(shape[1])), dtype=np.uint8)
+    buffers = Buffers((np.int32, factors.dtype))
     for tasks, places, needed in cut_rows(np.minimum(bound, shape[1]), bound + 1 + shape[1] // 256):
-        if needed > room:
-            room = needed
-            indices, values = np.empty(room, dtype=np.int32), np.empty(room, dtype=factors.dtype)
+        indices, values = buffers.next(needed)
         lengths = np.empty(tasks[-1] - tasks[0], dtype=np.int64)
         task_lengths = np.empty(len(places), dtype=np.int64)
         rows_sum(
-            given, factors, shape[1], tasks, places, sums, bitmaps, lengths, task_lengths, indices, values, n_threads
+            given, factors, shape[1], tasks, places, sums, marks, lengths, task_lengths, indices, values, n_threads
         )
         yield lengths, [(indices[p : p + n], values[p : p + n]) for p, n in zip(places.tolist(), task_lengths.tolist())]
 

@@ -22,6 +22,7 @@ from .selection import Filter, as_words
 from .spool import Stream
 from .vocabulary import Vocabulary
 
+_LARGEST_SPARSE_ID = 1 << 20  # ids below this are always taken as they are
 CHECKPOINT_MEMORY = 2 * 10**9  # sets the length of segments where a checkpoint is kept without a memory cap
 
 
@@ -242,7 +243,8 @@ def count_ids(
     Raises
     ------
     ValueError, TypeError
-        For ids that are not integers or fit no word, or offsets that do not rise from 0 to n.
+        For ids that are not integers or fit no word, ids far larger than the text is long where there is no
+        vocabulary, or offsets that do not rise from 0 to n.
     """
     array = np.asarray(ids)
     if array.ndim != 1 or (array.dtype.kind not in "iu" and array.size):
@@ -250,13 +252,16 @@ def count_ids(
     if not array.size:
         raise ValueError("no tokens: ids is empty")
     largest, least = int(array.max()), int(array.min())
-    words = (
-        vocabulary
-        if isinstance(vocabulary, Vocabulary)
-        else Vocabulary(
-            [str(i) for i in range(largest + 1)] if vocabulary is None else as_words("vocabulary", vocabulary)
+    if vocabulary is None and largest >= max(_LARGEST_SPARSE_ID, 4 * len(array)):
+        raise ValueError(
+            f"ids run to {largest} in a text of {len(array)} tokens; without a vocabulary every id up to the largest "
+            "is a word: number the ids anew (numpy.unique(ids, return_inverse=True)), or give vocabulary="
         )
-    )
+    if isinstance(vocabulary, Vocabulary):
+        words = vocabulary
+    else:
+        names = map(str, range(largest + 1)) if vocabulary is None else as_words("vocabulary", vocabulary)
+        words = Vocabulary(names)
     if largest >= len(words) or least < -1:
         raise ValueError(
             f"ids run from {least} to {largest}; expected -1 (a gap) to {len(words) - 1}, for {len(words)} words"
@@ -273,25 +278,25 @@ def count_ids(
         raise ValueError(f"offsets must be integers that rise from 0 to {len(array)}")
     max_lag, window, weight, weights, scale = check_distances(max_lag, window, weight)
     plan = Plan(
-        Filter(check_int("min_count", min_count, 0)),
-        words.normalization,
-        words,
-        None,
-        max_lag,
-        window,
-        weights,
-        weight,
-        scale,
-        "line",
-        "keep",
-        False,
-        "strict",
-        None,
-        None,
-        0,
-        False,
-        resolve_threads(n_threads),
-        progress,
+        rule=Filter(check_int("min_count", min_count, 0)),
+        normalization=words.normalization,
+        fixed=words,
+        function=None,
+        max_lag=max_lag,
+        window=window,
+        weights=weights,
+        weight=weight,
+        scale=scale,
+        boundary="line",
+        oov="keep",
+        merge_unk=False,
+        errors="strict",
+        max_token_bytes=None,
+        subsample=None,
+        seed=0,
+        keep_ids=False,
+        n_threads=resolve_threads(n_threads),
+        progress=progress,
     )
     lengths = np.diff(bounds.astype(np.int64))
     stream = np.full(len(array) + len(lengths), -1, dtype=np.int32)

@@ -337,12 +337,9 @@ def _read_words(
 
 def _write_array(folder: Path, name: str, array: np.ndarray, narrow: bool = False) -> dict[str, Any]:
     writer = disk.ArrayWriter(folder / f"{name}.npy", array.dtype, narrow)
-    try:
-        for start in range(0, len(array), 1 << 20):
-            writer.append(array[start : start + (1 << 20)])
-        return writer.close()
-    finally:
-        writer.abandon()
+    for start in range(0, len(array), 1 << 20):
+        writer.append(array[start : start + (1 << 20)])
+    return writer.close()
 
 
 def _same_weight(asked: Any, own: Any) -> bool:

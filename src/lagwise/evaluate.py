@@ -23,11 +23,13 @@ class SimilarityResult:
     ----------
     name : str
     rho : float
-        Spearman's rank correlation, average ranks for ties; 0 where it is not defined.
+        Spearman's rank correlation, average ranks for ties; 0 where it is not defined (see `defined`).
     low, high : float
         95 % bootstrap interval over pairs.
     n_pairs, n_used : int
         Pairs in the file, and pairs that were scored.
+    defined : bool
+        Whether there is a correlation: two pairs or more were scored, and neither side is constant over them.
     """
 
     name: str
@@ -36,6 +38,7 @@ class SimilarityResult:
     high: float
     n_pairs: int
     n_used: int
+    defined: bool = True
 
     @property
     def coverage(self) -> float:
@@ -84,6 +87,8 @@ def _lookup(vectors: WordVectors, words: list[str], case: str) -> np.ndarray:
 
 
 def _lines(path: str | os.PathLike[str]) -> list[tuple[int, str]]:
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"path is a {type(path).__name__}; expected the path of a file")
     try:
         text = Path(path).read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -97,7 +102,8 @@ def read_pairs(path: str | os.PathLike[str]) -> tuple[list[str], list[str], np.n
     Raises
     ------
     ValueError
-        Naming file and line.
+        If a line is not of this form or its score is not finite (naming file and line), there is no pair, or all
+        scores are equal, so that there is nothing to correlate with.
     """
     first, second, scores = [], [], []
     for number, line in _lines(path):
@@ -105,12 +111,18 @@ def read_pairs(path: str | os.PathLike[str]) -> tuple[list[str], list[str], np.n
         try:
             a, b, score = fields[0], fields[1], float(fields[2])
         except (IndexError, ValueError):
+            score = np.nan
+        if not np.isfinite(score):
             raise ValueError(
-                f"{os.fspath(path)}, line {number}: expected word, word, score; found {line[:60]!r}"
-            ) from None
+                f"{os.fspath(path)}, line {number}: expected word, word, finite score; found {line[:60]!r}"
+            )
         first.append(a)
         second.append(b)
         scores.append(score)
+    if not scores:
+        raise ValueError(f"{os.fspath(path)} holds no pairs; expected lines of word, word, score")
+    if len(scores) > 1 and min(scores) == max(scores):
+        raise ValueError(f"{os.fspath(path)}: all {len(scores)} scores are {scores[0]:g}; nothing to correlate with")
     return first, second, np.array(scores)
 
 
@@ -148,7 +160,8 @@ def evaluate_similarity(
     if check_int("n_bootstrap", n_bootstrap, 0) and len(scores) > 2:
         picks = np.random.default_rng(random_state).integers(0, len(scores), (n_bootstrap, len(scores)))
         low, high = np.quantile(_spearman(cosines[picks], scores[picks]), [0.025, 0.975])
-    return SimilarityResult(Path(path).stem, float(rho), float(low), float(high), first, second)
+    defined = len(scores) > 1 and bool(np.ptp(scores) > 0) and bool(np.ptp(cosines) > 0)
+    return SimilarityResult(Path(path).stem, float(rho), float(low), float(high), first, second, defined)
 
 
 def _scored(vectors: WordVectors, path: Any, oov: str, case: str) -> tuple[int, int, np.ndarray, np.ndarray]:
@@ -223,6 +236,8 @@ def read_analogies(path: str | os.PathLike[str]) -> dict[str, list[list[str]]]:
         if len(fields) != 4:
             raise ValueError(f"{os.fspath(path)}, line {number}: expected four words, found {line[:60]!r}")
         sections.setdefault(current, []).append(fields)
+    if not any(sections.values()):
+        raise ValueError(f"{os.fspath(path)} holds no questions; expected lines of four words under ': section' lines")
     return sections
 
 

@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 
 from ._files import atomic_path
-from ._validation import check_choice
+from ._validation import check_choice, check_int
 from .vectors import WordVectors
 
 FORMATS = ("word2vec", "word2vec-binary", "glove", "numpy")
 
 
 def write_vectors(
-    vectors: WordVectors, path: str | os.PathLike[str], format: str, digits: int | None = None, overwrite: bool = True
+    vectors: WordVectors, path: str | os.PathLike[str], format: str, digits: int | None = None, overwrite: bool = False
 ) -> None:
     """Write vectors for another program, whole or not at all.
 
@@ -30,11 +30,19 @@ def write_vectors(
     digits : int, optional
         Significant digits of text; by default as many as bring back the very same number.
     overwrite : bool
+        Replace a file that is already there.
 
     Raises
     ------
+    FileExistsError
+        If `path` exists and `overwrite` is false.
     ValueError
         If a word holds what the format cannot (a newline, or a space in word2vec binary).
+
+    Warns
+    -----
+    UserWarning
+        If words hold spaces, which most readers of text formats take for the end of the word.
     """
     check_choice("format", format, FORMATS)
     raws = [word.encode("utf-8", "surrogateescape") for word in vectors.words]
@@ -42,6 +50,15 @@ def write_vectors(
     for word, raw in zip(vectors.words, raws):
         if any(byte in raw for byte in bad):
             raise ValueError(f"the word {word!r} holds a byte that {format} files cannot: leave it out with subset()")
+    if digits is not None:
+        check_int("digits", digits, 1, 17)
+    spaced = [word for word, raw in zip(vectors.words, raws) if len(raw.split()) != 1 or raw != raw.strip()]
+    if spaced and format in ("word2vec", "glove"):
+        warnings.warn(
+            f"{len(spaced)} words hold white space (the first is {spaced[0]!r}): lagwise reads them back from {format} "
+            "files, most other programs do not; leave them out with subset()",
+            stacklevel=2,
+        )
     array = vectors.vectors
     if format == "numpy":
         with atomic_path(path, overwrite) as temporary, open(temporary, "wb") as handle:
@@ -57,7 +74,7 @@ def write_vectors(
                 handle.write(raw + b" " + row.tobytes() + b"\n")
             return
         exact = {"float16": "%.5g", "float32": "%.9g", "float64": "%r"}[array.dtype.name]
-        line = b" ".join([(exact if digits is None else f"%.{int(digits)}g").encode()] * array.shape[1])
+        line = b" ".join([(exact if digits is None else f"%.{digits}g").encode()] * array.shape[1])
         for raw, row in zip(raws, array):
             handle.write(raw + b" " + line % tuple(row.tolist()) + b"\n")
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from .spool import parse_memory
 from .text import ERRORS, as_function
 from .vocabulary import Normalization, Vocabulary
 
+MAX_LAG = 100  # each lag is a matrix of its own, read as three memory maps; windows may be wider
 DEFAULT_LAG = 7  # serves SENS at any window up to 7, SSID with r = 4 (lags 1..7) and EM with r = 7
 
 
@@ -53,6 +54,8 @@ class Plan:
         """All that changes the result, as JSON values."""
         rule = dataclasses.asdict(self.rule)
         if rule["wordlist"] is not None:
+            import hashlib
+
             listed = "\n".join(sorted(rule["wordlist"])).encode("utf-8", "surrogateescape")
             rule["wordlist"] = {"words": len(rule["wordlist"]), "sha256": hashlib.sha256(listed).hexdigest()}
         rule["keep"] = sorted(rule["keep"])
@@ -118,12 +121,13 @@ def make_plan(
     function = as_function(tokenizer)
     if not isinstance(unk, str) or not unk:
         raise ValueError(f"unk is {unk!r}; expected a non-empty word")
-    fixed = None
+    fixed = given_fixed = None
+    kept = as_words("keep", keep)
     if vocabulary is not None:
         given = (
             min_count,
             max_size,
-            tuple(keep) if not isinstance(keep, (str, os.PathLike)) else keep,
+            kept,
             pattern,
             wordlist,
         )
@@ -152,41 +156,65 @@ def make_plan(
             unk if oov == "unk" else None,
         )
         if fixed is not None:
-            fixed = Vocabulary(as_words("vocabulary", fixed), base)
+            fixed = given_fixed = Vocabulary(as_words("vocabulary", fixed), base)
+            if not len(fixed):
+                raise ValueError("vocabulary= is empty; give the words to count, or leave it out")
     if pattern is not None:
-        re.compile(pattern)
+        _check_pattern(pattern)
+    if function is None:
+        for name, listed in (("keep", kept), ("vocabulary", () if given_fixed is None else given_fixed.words)):
+            _check_tokens(name, listed)
     rule = Filter(
         check_int("min_count", min_count, 0),
         None if max_size is None else check_int("max_size", max_size, 1),
-        as_words("keep", keep),
+        kept,
         pattern,
         None if wordlist is None else frozenset(as_words("wordlist", wordlist)),
         check_int("wordlist_exempt", wordlist_exempt, 0),
     )
     max_lag, window, weight, weights, scale = check_distances(max_lag, window, weight)
     return Plan(
-        rule,
-        base,
-        fixed,
-        function,
-        max_lag,
-        window,
-        weights,
-        weight,
-        scale,
-        boundary,
-        oov,
-        check_bool("merge_unk", merge_unk),
-        errors,
-        None if max_token_bytes is None else check_int("max_token_bytes", max_token_bytes, 1),
-        None if subsample is None else check_real("subsample", subsample, above=0),
-        check_int("random_state", random_state, 0),
-        check_bool("keep_ids", keep_ids),
-        resolve_threads(n_threads),
-        progress,
-        parse_memory(memory),
-        None if tmpdir is None else Path(tmpdir),
+        rule=rule,
+        normalization=base,
+        fixed=fixed,
+        function=function,
+        max_lag=max_lag,
+        window=window,
+        weights=weights,
+        weight=weight,
+        scale=scale,
+        boundary=boundary,
+        oov=oov,
+        merge_unk=check_bool("merge_unk", merge_unk),
+        errors=errors,
+        max_token_bytes=None if max_token_bytes is None else check_int("max_token_bytes", max_token_bytes, 1),
+        subsample=None if subsample is None else check_real("subsample", subsample, above=0),
+        seed=check_int("random_state", random_state, 0, 2**64 - 1),
+        keep_ids=check_bool("keep_ids", keep_ids),
+        n_threads=resolve_threads(n_threads),
+        progress=progress,
+        memory=parse_memory(memory),
+        tmpdir=None if tmpdir is None else Path(tmpdir),
     )
+
+
+def _check_pattern(pattern: Any) -> None:
+    if not isinstance(pattern, str):
+        raise ValueError(f"pattern is {pattern!r}; expected a regular expression as a str")
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"pattern is {pattern!r}, which is no regular expression: {error}") from None
+
+
+def _check_tokens(name: str, words: Iterable[str]) -> None:
+    """Refuse words that no named tokenizer ever makes of a text."""
+    for word in words:
+        if re.search(r"[ \t\n\v\f\r]", word):
+            raise ValueError(
+                f"{name} holds {word!r}; tokens hold no white space, so it would never be found: leave it out, or "
+                "give a tokenizer that makes it"
+            )
 
 
 def check_distances(max_lag: Any, window: Any, weight: Any) -> tuple[int | None, int | None, Any, np.ndarray, int]:
@@ -201,7 +229,7 @@ def check_distances(max_lag: Any, window: Any, weight: Any) -> tuple[int | None,
                 f"weight is {weight!r} without window=; lags are held unweighted, and "
                 "counts.window(size, weight) weighs them"
             )
-        return check_int("max_lag", DEFAULT_LAG if max_lag is None else max_lag, 1, 10**6), None, None, np.empty(0), 1
+        return check_int("max_lag", DEFAULT_LAG if max_lag is None else max_lag, 1, MAX_LAG), None, None, np.empty(0), 1
     window = check_int("window", window, 1, 10**6)
     weights, scale = window_weights(window, weight)
     if weights.dtype.kind == "f":

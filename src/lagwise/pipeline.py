@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from . import store as disk
+from ._version import __version__
 from .counts import CountStore
 from .options import Plan
 from .scanning import Scanned
@@ -236,13 +237,11 @@ def _thresholds(scanned: Scanned, subsample: float) -> np.ndarray:
 
 
 def _run_record(plan: Plan, seconds: dict[str, float], scanned: Scanned) -> dict[str, Any]:
-    from importlib.metadata import version
-
     return {
         "threads": plan.n_threads,
         "memory": plan.memory,
         "seconds": {name: round(value, 4) for name, value in seconds.items()},
         "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "table_bytes": scanned.table_bytes,
-        "versions": {"lagwise": version("lagwise"), "numpy": np.__version__, "python": platform.python_version()},
+        "versions": {"lagwise": __version__, "numpy": np.__version__, "python": platform.python_version()},
     }

@@ -12,7 +12,7 @@ import numpy as np
 
 from . import store as disk
 from ._progress import Progress
-from .cooccurrence import BATCH_ENTRIES, Index, index_stream, lag_rows, sum_rows, window_rows
+from .cooccurrence import BATCH_ENTRIES, Index, follow, index_stream, lag_rows, sum_rows, window_rows
 from .options import Plan
 from .spool import MappedMatrix, Stream
 
@@ -30,7 +30,7 @@ def segment_length(plan: Plan, n_words: int) -> int:
     if plan.memory is None:
         return LARGEST_SEGMENT
     lags = plan.max_lag or 1
-    scratch = plan.n_threads * (n_words + 1) * (4 * lags + 8 + 1) + BATCH_ENTRIES * 12 + n_words * 40
+    scratch = plan.n_threads * (n_words + 1) * (4 * lags + 8 + 1) + BATCH_ENTRIES * 20 + n_words * 40
     free = plan.memory - _FIXED_BYTES - scratch
     return int(np.clip(free // 10, 1 << 16, LARGEST_SEGMENT))
 
@@ -106,28 +106,38 @@ def count_stream(
 
 
 def _fill(sinks: list[Any], index: Index, plan: Plan, report: Callable[[int], None]) -> None:
+    row = 0
+
+    def advance(rows: int) -> None:
+        nonlocal row
+        row += rows
+        report(int(index.starts[row]))
+
+    def take_lags(lengths: np.ndarray, lags: list[Any]) -> None:
+        for sink, row_lengths, pieces in zip(sinks, lengths, lags):
+            sink.append(row_lengths, pieces)
+        advance(lengths.shape[1])
+
+    def take_window(lengths: np.ndarray, pieces: list[Any]) -> None:
+        sinks[0].append(lengths, pieces)
+        advance(len(lengths))
+
     if plan.max_lag:
-        row = 0
-        for lengths, lags in lag_rows(index, plan.max_lag, plan.n_threads):
-            for sink, row_lengths, pieces in zip(sinks, lengths, lags):
-                sink.append(row_lengths, pieces)
-            row += lengths.shape[1]
-            report(int(index.starts[row]))
+        follow(lag_rows(index, plan.max_lag, plan.n_threads), take_lags, plan.n_threads)
     else:
-        row = 0
-        for row_lengths, pieces in window_rows(index, plan.weights, plan.n_threads):
-            sinks[0].append(row_lengths, pieces)
-            row += len(row_lengths)
-            report(int(index.starts[row]))
+        follow(window_rows(index, plan.weights, plan.n_threads), take_window, plan.n_threads)
 
 
 def merge_runs(runs: list[MappedMatrix], n_words: int, sink: Any, n_threads: int) -> None:
     """Add runs row by row into a sink, letting their pages go as they are passed."""
-    factors = np.ones(len(runs), dtype=np.uint64)
-    for lengths, pieces in sum_rows([run.arrays for run in runs], factors, (n_words, n_words), n_threads):
+
+    def take(lengths: np.ndarray, pieces: list[Any]) -> None:
         sink.append(lengths, pieces)
         for run in runs:
             run.release()
+
+    factors = np.ones(len(runs), dtype=np.uint64)
+    follow(sum_rows([run.arrays for run in runs], factors, (n_words, n_words), n_threads), take, n_threads)
 
 
 class Checkpoint:
@@ -144,6 +154,8 @@ class Checkpoint:
 
     def __init__(self, folder: Path, fingerprint: dict[str, Any], resume: bool):
         self.folder, self.file = folder, folder / "checkpoint.json"
+        if folder.exists() and not folder.is_dir():
+            raise NotADirectoryError(f"checkpoint: {folder} is a file; expected a folder, or a name for a new one")
         folder.mkdir(parents=True, exist_ok=True)
         self.state: dict[str, Any] = {"fingerprint": fingerprint, "scanned": None, "segments": []}
         if not resume:

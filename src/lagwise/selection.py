@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -52,75 +54,77 @@ def select_words(scanned: Scanned, rule: Filter, normalization: Normalization, o
     ValueError
         If no word is left, the text holds the unknown symbol, or `keep` is larger than `max_size`.
     """
-    table, counts = scanned.table, scanned.counts.copy()
+    table = scanned.table
     unk = normalization.unk if oov == "unk" else None
-    unk_type = -1 if unk is None else table.find(unk.encode("utf-8", "surrogateescape"))
-    if unk_type >= 0 and counts[unk_type] and not merge_unk:
+    unk_raw = b"" if unk is None else unk.encode("utf-8", "surrogateescape")
+    unk_type = -1 if unk is None else table.find(unk_raw)
+    if unk_type >= 0 and scanned.counts[unk_type] and not merge_unk:
         raise ValueError(
-            f"the text itself holds the unknown symbol {unk!r} ({counts[unk_type]} times); choose another "
+            f"the text itself holds the unknown symbol {unk!r} ({scanned.counts[unk_type]} times); choose another "
             "with unk=, or pass merge_unk=True to count both as one"
         )
-    enough = np.flatnonzero(counts >= max(rule.min_count, 1))
-    words = {int(i): table.word(int(i)) for i in enough if i != unk_type}
-    if rule.pattern is not None or rule.wordlist is not None:
-        words = {i: word for i, word in words.items() if _allowed(_text(word), int(counts[i]), rule)}
-    kept: dict[bytes, int] = {}
-    for word in rule.keep:
-        raw = fold_token(word, normalization).encode("utf-8", "surrogateescape")
-        place = table.find(raw)
-        kept[raw] = int(counts[place]) if place >= 0 else 0
-        words.pop(place, None)
-    kept.pop((unk or "").encode(), None)
+    kept = {fold_token(word, normalization).encode("utf-8", "surrogateescape") for word in rule.keep} - {unk_raw}
     if rule.max_size is not None and len(kept) > rule.max_size:
         raise ValueError(f"keep names {len(kept)} words, more than max_size={rule.max_size}; raise max_size")
-    ranked = _ranked([(word, int(counts[i])) for i, word in words.items()])
+    held = np.array(sorted(table.add(raw, 0) for raw in kept), dtype=np.int64)
+    if unk is not None:
+        unk_type = table.add(unk_raw, 0)
+    _grow(scanned)
+    counts = scanned.counts.copy()
+    types = np.flatnonzero(counts >= max(rule.min_count, 1))
+    types = types[~np.isin(types, np.append(held, unk_type))]
+    if rule.pattern is not None or rule.wordlist is not None:
+        words = zip(table.texts(types), counts[types].tolist())
+        types = types[np.fromiter((_allowed(word, count, rule) for word, count in words), dtype=bool, count=len(types))]
+    table.rank(types, counts)
     if rule.max_size is not None:
-        ranked = ranked[: rule.max_size - len(kept)]
-    chosen = [*ranked, *kept.items()]
-    n_all = int(scanned.counts.sum()) + scanned.n_refused
+        types = types[: rule.max_size - len(held)]
+    types = np.concatenate([types, held])
+    n_all = int(counts.sum()) + scanned.n_refused
     if not n_all:
         raise ValueError("no tokens: the text is empty")
-    if not chosen and not (unk_type >= 0 and counts[unk_type]):
+    if not len(types) and not (unk_type >= 0 and counts[unk_type]):
         raise ValueError(
             f"no word is left: none of the {int((counts > 0).sum())} distinct words ({n_all} tokens) passes "
             f"min_count={rule.min_count} and the filters; lower min_count or loosen them"
         )
     if unk is not None:
-        named = {word for word, _ in chosen}
-        n_unk = n_all - sum(count for _, count in chosen)
-        if unk.encode() in named:
-            raise ValueError(f"the unknown symbol {unk!r} is in keep; choose another")
-        chosen.append((unk.encode("utf-8", "surrogateescape"), n_unk))
-    return _number(scanned, _ranked(chosen), normalization, oov, unk)
+        counts[unk_type] = n_all - int(counts[types].sum())
+        types = np.append(types, unk_type)
+    table.rank(types, counts)
+    vocabulary = Vocabulary(table.texts(types), normalization)
+    return _number(scanned, vocabulary, types, counts[types], oov, unk_type)
 
 
 def fix_words(scanned: Scanned, vocabulary: Vocabulary, oov: str, merge_unk: bool) -> Selection:
     """Use a given vocabulary, in its own order."""
     unk = vocabulary.normalization.unk if oov == "unk" else None
-    find = scanned.table.find
-    raws = [word.encode("utf-8", "surrogateescape") for word in vocabulary.words]
-    places = [find(raw) for raw in raws]
-    chosen = [(raw, int(scanned.counts[place]) if place >= 0 else 0) for raw, place in zip(raws, places)]
+    if not int(scanned.counts.sum()) + scanned.n_refused:
+        raise ValueError("no tokens: the text is empty")
+    table = scanned.table
+    types = np.array([table.add(word.encode("utf-8", "surrogateescape"), 0) for word in vocabulary.words], np.int64)
+    _grow(scanned)
+    counts, unk_type = scanned.counts[types], -1
     if unk is not None:
         if unk not in vocabulary:
             raise ValueError(
                 f'oov="unk" needs the unknown symbol {unk!r} in the fixed vocabulary; add it, or use another oov'
             )
         number = vocabulary.id(unk)
-        if chosen[number][1] and not merge_unk:
+        if counts[number] and not merge_unk:
             raise ValueError(
-                f"the text itself holds the unknown symbol {unk!r} ({chosen[number][1]} times); choose "
+                f"the text itself holds the unknown symbol {unk!r} ({counts[number]} times); choose "
                 "another with unk=, or pass merge_unk=True to count both as one"
             )
-        others = sum(count for i, (_, count) in enumerate(chosen) if i != number)
-        chosen[number] = (raws[number], int(scanned.counts.sum()) + scanned.n_refused - others)
-    if not int(scanned.counts.sum()) + scanned.n_refused:
-        raise ValueError("no tokens: the text is empty")
-    return _number(scanned, chosen, vocabulary.normalization, oov, unk)
+        unk_type = int(types[number])
+        counts[number] += int(scanned.counts.sum()) + scanned.n_refused - int(counts.sum())
+    return _number(scanned, vocabulary, types, counts, oov, unk_type)
 
 
-def _text(raw: bytes) -> str:
-    return raw.decode("utf-8", "surrogateescape")
+def _grow(scanned: Scanned) -> None:
+    """Make room for the counts of types entered since the scan."""
+    more = len(scanned.table) - len(scanned.counts)
+    scanned.counts = np.concatenate([scanned.counts, np.zeros(more, dtype=np.int64)])
 
 
 def _allowed(word: str, count: int, rule: Filter) -> bool:
@@ -129,42 +133,38 @@ def _allowed(word: str, count: int, rule: Filter) -> bool:
     return rule.wordlist is None or word in rule.wordlist or count > rule.wordlist_exempt
 
 
-def _ranked(words: Iterable[tuple[bytes, int]]) -> list[tuple[bytes, int]]:
-    by_bytes = sorted(words)
-    return sorted(by_bytes, key=lambda pair: -pair[1])
-
-
 def _number(
-    scanned: Scanned, chosen: list[tuple[bytes, int]], normalization: Normalization, oov: str, unk: str | None
+    scanned: Scanned, vocabulary: Vocabulary, types: np.ndarray, counts: np.ndarray, oov: str, unk_type: int
 ) -> Selection:
-    n_words = len(chosen)
-    numbers = {raw: number for number, (raw, _) in enumerate(chosen)}
-    other: int = n_words if oov == "keep" else DROP if unk is None else numbers[unk.encode("utf-8", "surrogateescape")]
+    """Give the chosen types the ids 0, 1, ... and every other the gap, nothing, or the unknown symbol's id."""
+    n_words = len(types)
+    other = n_words if oov == "keep" else DROP
+    if unk_type >= 0:
+        other = int(np.flatnonzero(types == unk_type)[0])
     ids = np.full(len(scanned.counts), other, dtype=np.int32)
-    for raw, number in numbers.items():
-        place = scanned.table.find(raw)
-        if place >= 0:
-            ids[place] = number
-    counts = np.array([count for _, count in chosen], dtype=np.int64)
-    present = scanned.counts > 0
-    is_cut = present & (ids == other)
-    if unk is not None:
-        place = scanned.table.find(unk.encode("utf-8", "surrogateescape"))
-        if place >= 0:
-            is_cut[place] = False
-    vocabulary = Vocabulary((_text(raw) for raw, _ in chosen), normalization)
-    return Selection(
-        vocabulary, counts, ids, other, int(is_cut.sum()), int(scanned.counts[is_cut].sum()) + scanned.n_refused
-    )
+    ids[types] = np.arange(n_words, dtype=np.int32)
+    is_cut = (scanned.counts > 0) & (ids == other)
+    if unk_type >= 0:
+        is_cut[unk_type] = False
+    n_cut_tokens = int(scanned.counts[is_cut].sum()) + scanned.n_refused
+    return Selection(vocabulary, counts, ids, other, int(is_cut.sum()), n_cut_tokens)
 
 
 def as_words(name: str, value: Any) -> tuple[str, ...]:
     """A list of words given as an iterable, or a file with one word a line."""
-    import os
-
     if isinstance(value, (str, os.PathLike)):
-        with open(value, encoding="utf-8", errors="surrogateescape", newline="\n") as handle:
-            return tuple(word for word in (line.rstrip("\r\n") for line in handle) if word)
+        if not os.path.isfile(value):
+            raise FileNotFoundError(f"{name}: {os.fspath(value)} is not a file; expected a file with one word a line")
+        data = Path(value).read_bytes()
+        if b"\0" in data:
+            raise ValueError(f"{name}: {os.fspath(value)} is not a text (it holds NUL bytes); expected one word a line")
+        lines = data.decode("utf-8-sig", "surrogateescape").split("\n")
+        words = tuple(word for word in (line.rstrip("\r") for line in lines) if word)
+        if not words:
+            raise ValueError(f"{name}: {os.fspath(value)} holds no words; expected one word a line")
+        return words
+    if not isinstance(value, Iterable):
+        raise TypeError(f"{name} is {value!r}; expected an iterable of str, or a file with one word a line")
     words = tuple(value)
     for word in words:
         if not isinstance(word, str) or not word:

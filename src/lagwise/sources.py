@@ -279,8 +279,14 @@ def lines_blocks(lines: Iterable[Any], block_bytes: int | None = None) -> Iterat
         data[size + 1 :] = 0
         return Block(data, size, "lines", last)
 
-    for line in lines:
-        raw = line.encode("utf-8", "surrogateescape")
+    for number, line in enumerate(lines):
+        try:
+            raw = line.encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError as error:
+            raise UnicodeError(
+                f"row {number} of lines= holds the lone surrogate {line[error.start]!r} at character {error.start}, "
+                "which no UTF-8 text has; clean the row first"
+            ) from None
         if not raw.endswith(b"\n"):
             raw += b"\n"
         parts.append(raw)

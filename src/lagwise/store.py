@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-import secrets
 import shutil
 import zlib
 from collections.abc import Iterator
@@ -26,21 +25,24 @@ def narrowest(largest: int) -> np.dtype[Any]:
 
 
 class ArrayWriter:
-    """One .npy array written piece by piece; unsigned data are kept in the narrowest type that fits all of them."""
+    """One .npy array written piece by piece; unsigned data are kept in the narrowest type that fits all of them.
+
+    The file is open only while a piece is written, so that any number of arrays can be written side by side.
+    """
 
     def __init__(self, path: Path, dtype: Any, narrow: bool = False):
         self.path, self.dtype, self.narrow = path, np.dtype(np.uint8 if narrow else dtype), narrow
         self.length = self.crc = 0
-        self._file = open(path, "wb+", buffering=0)
-        self._write(b" " * _HEADER)
+        self._write(b" " * _HEADER, "wb")
 
-    def _write(self, data: Any) -> None:
+    def _write(self, data: Any, mode: str = "ab") -> None:
         view = memoryview(data).cast("B")
-        while len(view):
-            try:
-                view = view[self._file.write(view) :]
-            except OSError as error:
-                raise OSError(error.errno, f"{error.strerror} while writing", str(self.path)) from None
+        try:
+            with open(self.path, mode, buffering=0) as file:
+                while len(view):
+                    view = view[file.write(view) :]
+        except OSError as error:
+            raise OSError(error.errno, f"{error.strerror} while writing", str(self.path)) from None
 
     def append(self, values: np.ndarray) -> None:
         """Add values behind those written."""
@@ -57,32 +59,22 @@ class ArrayWriter:
 
     def _widen(self, wanted: np.dtype[Any]) -> None:
         old, self.dtype = self.dtype, wanted
-        if self.length:
-            source = open(self.path, "rb", buffering=0)
+        left, self.length, self.crc = self.length, 0, 0
+        with open(self.path, "rb", buffering=0) as source:
             os.unlink(self.path)
-            self._file.close()
-            self._file = open(self.path, "wb+", buffering=0)
-            self._write(b" " * _HEADER)
+            self._write(b" " * _HEADER, "wb")
             source.seek(_HEADER)
-            left, self.length, self.crc = self.length, 0, 0
             while left:
                 part = np.fromfile(source, dtype=old, count=min(left, 1 << 20))
                 left -= len(part)
                 self.append(part)
-            source.close()
 
     def close(self) -> dict[str, Any]:
         """Write the header; returns dtype, length and checksum."""
         text = f"{{'descr': '{self.dtype.str}', 'fortran_order': False, 'shape': ({self.length},), }}"
-        self._file.seek(0)
-        self._write(
-            b"\x93NUMPY\x01\x00" + (_HEADER - 10).to_bytes(2, "little") + text.ljust(_HEADER - 11).encode() + b"\n"
-        )
-        self._file.close()
+        head = b"\x93NUMPY\x01\x00" + (_HEADER - 10).to_bytes(2, "little") + text.ljust(_HEADER - 11).encode() + b"\n"
+        self._write(head, "rb+")
         return {"dtype": self.dtype.str, "length": self.length, "crc32": self.crc}
-
-    def abandon(self) -> None:
-        self._file.close()
 
 
 class MatrixWriter:
@@ -168,7 +160,7 @@ def store_folder(path: str | os.PathLike[str], overwrite: bool) -> Iterator[Path
             raise FileExistsError(f"{path} exists; remove it, choose another name or pass overwrite=True (--force)")
     if not target.parent.is_dir():
         raise FileNotFoundError(f"the folder {target.parent} does not exist; make it first or choose another place")
-    temporary = target.parent / f".{target.name}.{secrets.token_hex(4)}.tmp"
+    temporary = target.parent / f".{target.name}.{os.urandom(4).hex()}.tmp"
     try:
         temporary.mkdir()
     except OSError as error:

@@ -73,6 +73,11 @@ def _text_lines(blocks: Iterable[Block], errors: str) -> Iterator[str | None]:
             yield None
 
 
+def read_lines(source: Any, errors: str = "strict") -> Iterator[str]:
+    """Decoded lines of files in any of the forms that `lagwise.count` reads, without their ends."""
+    return _text_lines(read_blocks(list_sources(source)), errors)
+
+
 def as_function(tokenizer: Any) -> Callable[[str], Iterable[str]] | None:
     """A tokenizer given as an object, as a function from a line to tokens; None for a named one."""
     if isinstance(tokenizer, str):

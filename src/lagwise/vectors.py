@@ -42,10 +42,11 @@ class WordVectors:
         counts: Any = None,
         meta: dict[str, Any] | None = None,
     ):
-        self.vocabulary = vocabulary if isinstance(vocabulary, Vocabulary) else Vocabulary(vocabulary)
-        array = np.asarray(vectors)
-        if array.dtype.name not in _DTYPES:
-            array = array.astype(np.float64)
+        self.vocabulary = vocabulary if isinstance(vocabulary, Vocabulary) else _as_vocabulary(vocabulary)
+        for word in self.vocabulary:
+            if not isinstance(word, str):
+                raise TypeError(f"the words hold {word!r} ({type(word).__name__}); expected str")
+        array = _real_numbers("vectors", vectors)
         if array.ndim != 2 or len(array) != len(self.vocabulary):
             raise ValueError(
                 f"vectors have shape {array.shape}; expected one row for each of {len(self.vocabulary)} words"
@@ -116,7 +117,7 @@ class WordVectors:
 
         Parameters
         ----------
-        positive, negative : str, ndarray of shape (n_dimensions,), or sequence of these
+        positive, negative : str, array_like of float of shape (n_dimensions,), or sequence of these
             Added and subtracted, each at length one; the words themselves are left out of the answer.
         top : int
             How many.
@@ -140,7 +141,7 @@ class WordVectors:
                     excluded.append(self.id(item))
                     target += sign * self.unit[excluded[-1]].astype(np.float64)
                 else:
-                    vector = np.asarray(item, dtype=np.float64)
+                    vector = _real_numbers("a vector", item).astype(np.float64)
                     if vector.shape != (self.n_dimensions,) or not np.isfinite(vector).all():
                         raise ValueError(
                             f"a vector has shape {vector.shape}; expected {self.n_dimensions} finite numbers"
@@ -160,7 +161,7 @@ class WordVectors:
 
     def neighbors(self, words: Iterable[str], top: int = 10) -> dict[str, list[tuple[str, float]]]:
         """`most_similar` of many single words at once."""
-        listed = list(words)
+        listed, top = _listed(words), check_int("top", top, 0)
         rows = [self.id(word) for word in listed]
         result = {}
         step = max(1, _BLOCK // max(len(self), 1))
@@ -211,7 +212,7 @@ class WordVectors:
         """The same with rows of length one."""
         return WordVectors(self.vocabulary, self.unit, self.counts, self.meta)
 
-    def save(self, path: str | os.PathLike[str], dtype: str | None = None, overwrite: bool = True) -> None:
+    def save(self, path: str | os.PathLike[str], dtype: str | None = None, overwrite: bool = False) -> None:
         """Write a safetensors file, whole or not at all.
 
         Parameters
@@ -220,6 +221,14 @@ class WordVectors:
         dtype : {"float16", "float32", "float64"}, optional
             Storage type; by default the vectors' own, which is exact.
         overwrite : bool
+            Replace a file that is already there.
+
+        Raises
+        ------
+        FileExistsError
+            If `path` exists and `overwrite` is false.
+        ValueError
+            If a number does not fit `dtype`.
         """
         from ._files import save_tensors
 
@@ -277,8 +286,31 @@ class WordVectors:
         return cls(words, np.array(keyed.vectors), counts)
 
 
+def _as_vocabulary(words: Any) -> Vocabulary:
+    if isinstance(words, (str, bytes)) or not isinstance(words, Iterable):
+        raise TypeError(f"the words are {words!r}; expected a Vocabulary or an iterable of str")
+    return Vocabulary(words)
+
+
+def _real_numbers(name: str, values: Any) -> np.ndarray:
+    """An array of float16, float32 or float64; other real numbers become float64."""
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise ValueError(f"{name}: rows of unequal length ({error})") from None
+    if array.dtype.kind not in "fiub":
+        raise TypeError(f"{name} hold {array.dtype} values; expected real numbers")
+    return array if array.dtype.name in _DTYPES else array.astype(np.float64)
+
+
 def _listed(items: Any) -> list[Any]:
-    return [items] if isinstance(items, str) or (isinstance(items, np.ndarray) and items.ndim == 1) else list(items)
+    """Words and vectors given as one or as several."""
+    if isinstance(items, str) or (isinstance(items, np.ndarray) and items.ndim == 1):
+        return [items]
+    if not isinstance(items, Iterable):
+        raise TypeError(f"got {items!r} ({type(items).__name__}); expected a word, a vector or a sequence of these")
+    listed = list(items)
+    return [listed] if listed and all(isinstance(item, (int, float, np.number)) for item in listed) else listed
 
 
 def best_first(scores: np.ndarray, top: int) -> np.ndarray:

@@ -253,3 +253,22 @@ def test_examples_of_the_words_tokenizer():
     for text, expected in examples.items():
         counts = lw.count(lines=[text], min_count=1, tokenizer="words", keep_ids=True)
         assert [counts.types[i] for i in counts.ids if i >= 0] == expected.split(), text
+
+
+def test_words_rank_by_count_then_bytes():
+    random = np.random.default_rng(0)
+    alphabet = [b"a", b"b", b"\xff", b"\0", b"zz"]
+    words = list({b"".join(alphabet[i] for i in random.integers(0, 5, random.integers(1, 14))) for _ in range(3000)})
+    table = tokens.WordTable()
+    counts = random.integers(0, 4, len(words)).astype(np.int64)
+    for word in words:
+        table.add(word, 0)
+    ids = random.permutation(len(words))[: len(words) // 2 + 1].astype(np.int64)
+    expected = sorted(ids.tolist(), key=lambda i: (-counts[i], words[i]))
+    table.rank(ids, counts)
+    assert ids.tolist() == expected
+    assert table.texts(ids) == [words[i].decode("utf-8", "surrogateescape") for i in expected]
+    with pytest.raises(IndexError):
+        table.texts(np.array([len(words)]))
+    with pytest.raises(IndexError):
+        table.rank(np.array([0, -1]), counts)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import re
 import sys
+import warnings
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -21,7 +25,21 @@ Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON
 Debug = Annotated[bool, typer.Option("--debug", help="Show the whole traceback of an error.")]
 Force = Annotated[bool, typer.Option("--force", "-f", help="Overwrite an existing output.")]
 Threads = Annotated[int | None, typer.Option("--threads", "-j", help="Number of threads (default: every core).")]
-Seed = Annotated[int, typer.Option("--seed", help="Random seed.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, max=2**64 - 1, help="Random seed.")]
+WordFile = {"exists": True, "dir_okay": False}  # options that name a file which must be there
+
+
+def check_output(output: Path, force: bool, *inputs: Any) -> None:
+    """Refuse an output that is there already, or is one of the inputs, before any work is done."""
+    for given in inputs:
+        if output.exists() and os.path.exists(given) and os.path.samefile(output, given):
+            raise FileExistsError(f"{output} is also the input, which would be lost; choose another name")
+    if output.is_dir():
+        raise IsADirectoryError(f"{output} is a folder; give the name of a file")
+    if output.is_file() and not force:
+        raise FileExistsError(f"{output} exists; remove it, choose another name or pass --force")
+    if not output.parent.is_dir():
+        raise FileNotFoundError(f"the folder {output.parent} does not exist; make it first or choose another place")
 
 
 def emit(result: dict[str, Any]) -> None:
@@ -94,9 +112,66 @@ def _spread(arguments: list[str]) -> list[str]:
     return result
 
 
+def _option_names() -> set[str]:
+    """Names of all options of all commands, as Python spells them."""
+
+    def walk(command: Any) -> set[str]:
+        inner = getattr(command, "commands", {}).values()
+        return {parameter.name for parameter in command.params if parameter.name}.union(*map(walk, inner))
+
+    return walk(typer.main.get_command(app))
+
+
+_SPELLING = {"overwrite": "force", "n_components": "dim", "n_threads": "threads", "random_state": "seed"}
+
+
+def _message(error: BaseException) -> str:
+    if isinstance(error, KeyError) and error.args:
+        return str(error.args[0])
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        return f"{os.fsdecode(error.filename)}: {error.strerror}"
+    if isinstance(error, MemoryError):
+        return f"not enough memory ({error}); choose smaller sizes, or cap it with --memory where the command has it"
+    return str(error) or type(error).__name__
+
+
+def spoken(text: str) -> str:
+    """A message on one line and in the words of the command line: `name=value` becomes `--name value`."""
+    text = re.sub(r" \([^()]*\blines=[^()]*\)", "", text)  # what only Python callers can do
+    text = re.sub(r"\b\w+=[\w\"'.-]+ \((--[\w-]+)\)", r"\1", text)
+    names = _option_names()
+
+    def flag(match: re.Match[str]) -> str:
+        name, value = _SPELLING.get(match[1], match[1]), match[3]
+        if name not in names:
+            return match[0]
+        option = "--" + name.replace("_", "-")
+        return (
+            option if value in ("True", "") else f"no {option}" if value in ("False", "None") else f"{option} {value}"
+        )
+
+    text = re.sub(r"\b([a-z_]+)=([\"']?)([\w.<>-]*)\2", flag, text)
+    return " ".join(text.split())
+
+
+def _warn(message: Warning | str, *_: Any) -> None:
+    say(f"lagwise: warning: {spoken(str(message))}")
+
+
 def run(arguments: list[str] | None = None) -> int:
     """Run the command line and return its exit status: 0 done, 1 an error, 2 wrong usage, 130 interrupted."""
     given = sys.argv[1:] if arguments is None else arguments
+    try:
+        with warnings.catch_warnings():
+            if "--debug" not in given:
+                warnings.simplefilter("ignore" if {"-q", "--quiet"} & set(given) else "always", UserWarning)
+                warnings.showwarning = _warn  # type: ignore[assignment]
+            return _run(given)
+    finally:
+        sys.stdout.flush()
+
+
+def _run(given: list[str]) -> int:
     try:
         result = app(_spread(given), standalone_mode=False)
         return result if isinstance(result, int) else 0
@@ -116,8 +191,7 @@ def run(arguments: list[str] | None = None) -> int:
         if type(error).__name__ == "Abort":
             print("lagwise: interrupted", file=sys.stderr)
             return 130
-        text = error.args[0] if isinstance(error, KeyError) and error.args else str(error) or type(error).__name__
-        print(f"lagwise: error: {' '.join(str(text).split())}", file=sys.stderr)
+        print(f"lagwise: error: {spoken(_message(error))}", file=sys.stderr)
         return 1
 
 

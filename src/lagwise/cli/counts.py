@@ -19,10 +19,16 @@ def count(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the store to write.")],
     min_count: Annotated[int, typer.Option(help="Words that occur less often are outside the vocabulary.")] = 5,
     max_size: Annotated[int | None, typer.Option(help="Keep at most this many words, the most frequent.")] = None,
-    keep: Annotated[Path | None, typer.Option(help="File of words, one a line, that are always kept.")] = None,
-    vocabulary: Annotated[Path | None, typer.Option(help="File of words, one a line: a fixed vocabulary.")] = None,
+    keep: Annotated[
+        Path | None, typer.Option(help="File of words, one a line, that are always kept.", **_app.WordFile)
+    ] = None,
+    vocabulary: Annotated[
+        Path | None, typer.Option(help="File of words, one a line: a fixed vocabulary.", **_app.WordFile)
+    ] = None,
     pattern: Annotated[str | None, typer.Option(help="Regular expression that whole words must match.")] = None,
-    wordlist: Annotated[Path | None, typer.Option(help="File of known words; others need --wordlist-exempt.")] = None,
+    wordlist: Annotated[
+        Path | None, typer.Option(help="File of known words; others need --wordlist-exempt.", **_app.WordFile)
+    ] = None,
     wordlist_exempt: Annotated[int, typer.Option(help="Words outside the word list stay above this count.")] = 3000,
     max_lag: Annotated[int | None, typer.Option(help="Hold every lag up to this (default 7).")] = None,
     window: Annotated[int | None, typer.Option(help="Hold one window of this size instead.")] = None,
@@ -42,7 +48,9 @@ def count(
     subsample: Annotated[float | None, typer.Option(help="Drop frequent words at random, as word2vec does.")] = None,
     keep_ids: Annotated[bool, typer.Option("--keep-ids", help="Keep the text as ids.")] = False,
     memory: Annotated[str | None, typer.Option(help="Cap on memory, such as 2GB.")] = None,
-    tmpdir: Annotated[Path | None, typer.Option(help="Folder of work files under a memory cap.")] = None,
+    tmpdir: Annotated[
+        Path | None, typer.Option(help="Folder of work files under a memory cap.", exists=True, file_okay=False)
+    ] = None,
     checkpoint: Annotated[Path | None, typer.Option(help="Folder that keeps finished segments.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint folder.")] = False,
     append: Annotated[Path | None, typer.Option(help="Store to add the text to; its own options apply.")] = None,
@@ -127,7 +135,7 @@ def count(
 @app.command()
 def info(
     path: Annotated[Path, typer.Argument(help="A store, vector file or model.", show_default=False)],
-    top: Annotated[int, typer.Option(help="How many of the most frequent words to show.")] = 10,
+    top: Annotated[int, typer.Option(min=0, help="How many of the most frequent words to show.")] = 10,
     quiet: Quiet = False,
     json: Json = False,
     debug: Debug = False,

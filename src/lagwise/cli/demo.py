@@ -70,7 +70,7 @@ def demo(
     counted = time.perf_counter()
     model = SENS(n_components=100, n_threads=threads, progress=not quiet).fit(counts)
     vectors = model.word_vectors()
-    vectors.save(output / "vectors.safetensors")
+    vectors.save(output / "vectors.safetensors", overwrite=True)
     finished = time.perf_counter()
     rate = counts.n_tokens / (counted - started)
     _app.table(

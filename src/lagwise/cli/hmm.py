@@ -15,7 +15,7 @@ hmm_app = typer.Typer(no_args_is_help=True, help="Hidden Markov models: fit, tag
 app.add_typer(hmm_app, name="hmm")
 
 Model = Annotated[Path, typer.Argument(help="A model written by lagwise hmm fit.", show_default=False)]
-Column = Annotated[int, typer.Option("--column", "-c", help="Column of the tags in a tagged file, from 1.")]
+Column = Annotated[int, typer.Option("--column", "-c", min=2, help="Column of the tags in a tagged file, from 1.")]
 
 
 def _load(path: Path) -> Any:
@@ -35,7 +35,7 @@ def fit(
     output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write.", show_default=False)],
     text: Annotated[Path | None, typer.Argument(help="A text, one sequence a line.", show_default=False)] = None,
     tagged: Annotated[
-        Path | None, typer.Option("--tagged", help="Train a tagger from a file of word TAB tag lines.")
+        Path | None, typer.Option("--tagged", help="Train a tagger from a file of word TAB tag lines.", **_app.WordFile)
     ] = None,
     column: Column = 2,
     states: Annotated[int, typer.Option("--states", "-k", help="Number of states.")] = 45,
@@ -60,12 +60,11 @@ def fit(
     debug: Debug = False,
 ) -> None:
     """Fit an HMM to a text, or train a tagger from a tagged file."""
-    if output.exists() and not force:
-        raise FileExistsError(f"{output} exists; choose another name or pass --force")
+    _app.check_output(output, force, *(path for path in (text, tagged) if path is not None))
     if (text is None) == (tagged is None):
         raise ValueError("give either a TEXT or --tagged FILE")
     if tagged is not None:
-        result = _fit_tagger(tagged, column, order or 2, unknown_words, threads, output)
+        result = _fit_tagger(tagged, column, order or 2, unknown_words, threads, output, force)
     else:
         assert text is not None
         settings = {
@@ -82,18 +81,20 @@ def fit(
             "n_threads": threads,
             "verbose": not quiet,
         }
-        result = _fit_text(text, settings, min_count, max_size, output, quiet)
+        result = _fit_text(text, settings, min_count, max_size, output, force, quiet)
     if json:
         _app.emit(result)
     else:
         _app.say(", ".join(f"{name} {value}" for name, value in result.items()), quiet)
 
 
-def _fit_tagger(path: Path, column: int, order: int, unknown: str, threads: int | None, output: Path) -> dict[str, Any]:
+def _fit_tagger(
+    path: Path, column: int, order: int, unknown: str, threads: int | None, output: Path, force: bool
+) -> dict[str, Any]:
     from ..hmm import HMMTagger, read_tagged
 
     tagger = HMMTagger(order=order, unknown=unknown, n_threads=threads).fit(*read_tagged(path, column))
-    tagger.save(output)
+    tagger.save(output, overwrite=force)
     return {
         "output": str(output),
         "words": len(tagger.vocabulary_),
@@ -103,10 +104,8 @@ def _fit_tagger(path: Path, column: int, order: int, unknown: str, threads: int 
 
 
 def _fit_text(
-    path: Path, settings: dict[str, Any], min_count: int, max_size: int | None, output: Path, quiet: bool
+    path: Path, settings: dict[str, Any], min_count: int, max_size: int | None, output: Path, force: bool, quiet: bool
 ) -> dict[str, Any]:
-    import warnings
-
     from ..counting import count
     from ..hmm import HMM
     from ..hmm.observations import read_sequences
@@ -118,17 +117,13 @@ def _fit_text(
     model = HMM(**settings)
     _app.say("preparing kernels: the first time on a machine this takes some seconds", quiet)
     try:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            model.fit(sequences)
+        model.fit(sequences)
     except KeyboardInterrupt:
         if hasattr(model, "startprob_"):
-            model.save(output)
+            model.save(output, overwrite=force)
             _app.say(f"interrupted after {model.n_iter_} iterations; the model so far is in {output}", quiet)
         raise
-    for warning in caught:
-        _app.say(f"lagwise: warning: {warning.message}", quiet)
-    model.save(output)
+    model.save(output, overwrite=force)
     return {
         "output": str(output),
         "states": model.n_states,
@@ -156,19 +151,20 @@ def tag(
 ) -> None:
     """Write the most probable tags (states) of a text, as word TAB tag lines with a blank line between sentences."""
     from contextlib import nullcontext
+    from itertools import islice
 
     from .._files import atomic_path
+    from ..text import read_lines
 
+    if output is not None:
+        _app.check_output(output, force, model, text)
     found = _load(model)
     found.n_threads = threads
-    source = sys.stdin.buffer if text == "-" else open(text, "rb")
-    with source, nullcontext(None) if output is None else atomic_path(output, overwrite=force) as path:
+    lines = read_lines(text)
+    with nullcontext(None) if output is None else atomic_path(output, overwrite=force) as path:
         with nullcontext(sys.stdout) if path is None else open(path, "w", encoding="utf-8", newline="\n") as out:
-            while True:  # in parts, so that a long text needs little memory
-                lines = source.readlines(1 << 22)
-                if not lines:
-                    break
-                _write_tags(found, [line.decode("utf-8").split() for line in lines], out, pairs)
+            while part := list(islice(lines, 1 << 15)):  # in parts, so that a long text needs little memory
+                _write_tags(found, [line.split() for line in part], out, pairs)
 
 
 def _write_tags(model: Any, sentences: list[list[str]], out: Any, pairs: bool) -> None:
@@ -190,10 +186,10 @@ def _write_tags(model: Any, sentences: list[list[str]], out: Any, pairs: bool) -
 @hmm_app.command()
 def evaluate(
     model: Model,
-    tagged: Annotated[Path, typer.Option("--tagged", help="A file of word TAB tag lines.", show_default=False)],
+    tagged: Annotated[Path, typer.Option("--tagged", help="A file of word TAB tag lines.", **_app.WordFile)],
     column: Column = 2,
     confusions: Annotated[
-        int, typer.Option("--confusions", help="How many of the most frequent confusions to show.")
+        int, typer.Option("--confusions", min=0, help="How many of the most frequent confusions to show.")
     ] = 10,
     threads: Threads = None,
     json: Json = False,

@@ -47,8 +47,7 @@ def lds(
     from ..lds import LDS
     from ..merging import load_store
 
-    if output.exists() and not force:
-        raise FileExistsError(f"{output} exists; remove it, choose another name or pass --force")
+    _app.check_output(output, force, init)
     start: Any = init
     if Path(init).is_file():
         start = load(init)
@@ -129,6 +128,7 @@ def embed(
     from .._validation import check_choice
     from ..lds.model import KINDS
 
+    _app.check_output(output, force, model, *text)
     check_choice("kind", kind, KINDS)
     loaded = _load_lds(model)
     loaded.n_threads = threads
@@ -162,8 +162,8 @@ def embed(
 @app.command()
 def dynamics(
     model: Model,
-    top: Annotated[int, typer.Option(help="Words a side.")] = 8,
-    pairs: Annotated[int, typer.Option(help="How many pairs.")] = 10,
+    top: Annotated[int, typer.Option(min=1, help="Words a side.")] = 8,
+    pairs: Annotated[int, typer.Option(min=1, help="How many pairs.")] = 10,
     rank: Annotated[str, typer.Option(help="Order words by raw or lift.")] = "raw",
     json: Json = False,
     debug: Debug = False,

@@ -11,7 +11,7 @@ from . import _app
 from ._app import Debug, Force, Json, Quiet, Threads, app
 
 Vectors = Annotated[Path, typer.Argument(help="A vector file written by lagwise sens.", show_default=False)]
-Top = Annotated[int, typer.Option("--top", "-n", help="How many words to show.")]
+Top = Annotated[int, typer.Option("--top", "-n", min=0, help="How many words to show.")]
 
 
 def _load(path: Path) -> Any:
@@ -69,8 +69,7 @@ def sens(
     from ..merging import load_store
     from ..sens import DEFAULT_PRESET, SENS
 
-    if output.exists() and not force:
-        raise FileExistsError(f"{output} exists; choose another name or pass --force")
+    _app.check_output(output, force)
     started = time.perf_counter()
     counts = load_store(store)
     given = {
@@ -118,10 +117,10 @@ def sens(
         model.fit(counts)
     except KeyboardInterrupt:
         if model.__dict__.get("interrupted_"):
-            model.word_vectors().save(output, dtype=dtype)
+            model.word_vectors().save(output, dtype=dtype, overwrite=force)
             _app.say(f"interrupted: {output} holds the vectors reached, residual {model.residual_:.1e}", quiet)
         raise
-    model.word_vectors().save(output, dtype=dtype)
+    model.word_vectors().save(output, dtype=dtype, overwrite=force)
     if not model.converged_:
         _app.say(f"warning: the residual {model.residual_:.1e} is above the tolerance {model.tol:g}", quiet)
     facts = {
@@ -206,8 +205,10 @@ def analogy(
 @app.command()
 def evaluate(
     vectors: Annotated[list[Path], typer.Argument(help="One or more vector files.", show_default=False)],
-    similarity: Annotated[list[Path] | None, typer.Option(help="Files of word, word, score (or a folder).")] = None,
-    analogies: Annotated[Path | None, typer.Option(help="File of analogy questions.")] = None,
+    similarity: Annotated[
+        list[Path] | None, typer.Option(exists=True, help="Files of word, word, score (or a folder).")
+    ] = None,
+    analogies: Annotated[Path | None, typer.Option(help="File of analogy questions.", **_app.WordFile)] = None,
     method: Annotated[str, typer.Option(help="add (3CosAdd) or mul (3CosMul).")] = "add",
     oov: Annotated[str, typer.Option(help="Unknown words: skip or zero.")] = "skip",
     case: Annotated[str, typer.Option(help="auto, lower or keep.")] = "auto",
@@ -220,7 +221,7 @@ def evaluate(
 
     if not similarity and analogies is None:
         raise ValueError("nothing to evaluate; give --similarity FILE... or --analogies FILE")
-    files = [file for path in similarity or () for file in (sorted(path.glob("*.txt")) if path.is_dir() else [path])]
+    files = [file for path in similarity or () for file in _similarity_files(path)]
     models = [_load(path) for path in vectors]
     names = [str(path) for path in vectors]
     scores = [[evaluate_similarity(model, file, oov, case) for file in files] for model in models]
@@ -234,15 +235,30 @@ def evaluate(
         _print_evaluation(names, scores, answers, against)
 
 
+def _similarity_files(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    found = sorted(path.glob("*.txt"))
+    if not found:
+        raise FileNotFoundError(f"the folder {path} holds no .txt files; name the similarity files themselves")
+    return found
+
+
+def _average(row: Any) -> float | None:
+    """Mean correlation of the sets that have one."""
+    scores = [one.rho for one in row if one.defined]
+    return sum(scores) / len(scores) if scores else None
+
+
 def _evaluation(names: list[str], scores: Any, answers: Any, against: Any) -> dict[str, Any]:
     result: dict[str, Any] = {}
     for number, (name, row, answer) in enumerate(zip(names, scores, answers)):
         entry: dict[str, Any] = {
             "similarity": {
                 one.name: {
-                    "spearman": one.rho,
-                    "low": one.low,
-                    "high": one.high,
+                    "spearman": one.rho if one.defined else None,
+                    "low": one.low if one.defined else None,
+                    "high": one.high if one.defined else None,
                     "pairs": one.n_pairs,
                     "used": one.n_used,
                 }
@@ -250,9 +266,12 @@ def _evaluation(names: list[str], scores: Any, answers: Any, against: Any) -> di
             }
         }
         if row:
-            entry["average"] = sum(one.rho for one in row) / len(row)
+            entry["average"] = _average(row)
         if answer is not None:
-            entry["analogies"] = {kind: answer.accuracy(kind) for kind in ("semantic", "syntactic", "all")}
+            entry["analogies"] = {
+                kind: answer.accuracy(kind) if answer.total(kind)[1] else None
+                for kind in ("semantic", "syntactic", "all")
+            }
             entry["sections"] = {
                 section: {"correct": right, "asked": asked, "unknown": unknown}
                 for section, (right, asked, unknown) in answer.sections.items()
@@ -267,22 +286,31 @@ def _print_evaluation(names: list[str], scores: Any, answers: Any, against: Any)
     header = ["", "pairs known", *(f"{name}" for name in names), *(f"p, first against {name}" for name in names[1:])]
     rows = []
     for number, first in enumerate(scores[0]):
-        cells = [f"{row[number].rho:.3f} [{row[number].low:.3f}, {row[number].high:.3f}]" for row in scores]
+        cells = [
+            f"{one.rho:.3f} [{one.low:.3f}, {one.high:.3f}]" if one.defined else "not defined"
+            for one in (row[number] for row in scores)
+        ]
         tests = [f"{line[number]['p']:.3f}" for line in against]
         rows.append([first.name, f"{first.n_used}/{first.n_pairs}", *cells, *tests])
     if scores[0]:
-        rows.append(["average", "", *(f"{sum(one.rho for one in row) / len(row):.3f}" for row in scores)])
+        rows.append(["average", "", *(_shown(_average(row)) for row in scores)])
     if answers[0] is not None:
         for section, (_, asked, unknown) in answers[0].sections.items():
-            rows.append(
-                [section, f"{asked}/{asked + unknown}", *(f"{answer.accuracy(section):.3f}" for answer in answers)]
-            )
+            rows.append([section, f"{asked}/{asked + unknown}", *(_accuracy(answer, section) for answer in answers)])
         for kind in ("semantic", "syntactic", "all"):
             _, asked, unknown = answers[0].total(kind)
             rows.append(
-                [f"analogies, {kind}", f"{asked}/{asked + unknown}", *(f"{a.accuracy(kind):.3f}" for a in answers)]
+                [f"analogies, {kind}", f"{asked}/{asked + unknown}", *(_accuracy(answer, kind) for answer in answers)]
             )
     _app.grid(header, rows)
+
+
+def _shown(value: float | None) -> str:
+    return "not defined" if value is None else f"{value:.3f}"
+
+
+def _accuracy(answer: Any, kind: str) -> str:
+    return f"{answer.accuracy(kind):.3f}" if answer.total(kind)[1] else "not asked"
 
 
 @app.command()
@@ -290,7 +318,7 @@ def export(
     vectors: Vectors,
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write.")],
     format: Annotated[str, typer.Option(help="word2vec, word2vec-binary, glove or numpy.")],
-    digits: Annotated[int | None, typer.Option(help="Significant digits (default: exact).")] = None,
+    digits: Annotated[int | None, typer.Option(min=1, max=17, help="Significant digits (default: exact).")] = None,
     force: Force = False,
     quiet: Quiet = False,
     debug: Debug = False,
@@ -298,6 +326,7 @@ def export(
     """Write vectors in another program's format."""
     from ..export import write_vectors
 
+    _app.check_output(output, force, vectors)
     found = _load(vectors)
     write_vectors(found, output, format, digits, overwrite=force)
     _app.say(f"{output}: {len(found)} words, {found.n_dimensions} dimensions, {format}", quiet)

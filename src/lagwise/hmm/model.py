@@ -13,7 +13,15 @@ import numpy as np
 from .._estimator import Estimator
 from .._progress import Progress
 from .._threads import resolve_threads
-from .._validation import check_bool, check_choice, check_fitted, check_int, check_random_state, check_real
+from .._validation import (
+    check_bool,
+    check_choice,
+    check_fitted,
+    check_int,
+    check_memory,
+    check_random_state,
+    check_real,
+)
 from ..vocabulary import Vocabulary
 from . import inference, learning
 from .observations import EmissionRows, Sequences, check_symbols, read_labels, read_sequences
@@ -173,6 +181,7 @@ class HMM(Estimator):
         if sequences.ids.size == 0:
             raise ValueError("X has no symbols")
         K, V = check_int("n_states", self.n_states, 1), self._count_symbols(sequences)
+        check_memory("n_states", K, 8 * K * (V + K ** check_choice("order", self.order, (1, 2))))
         check_symbols(sequences.ids, V)
         labels = read_labels(y, sequences, K)
         guess = read_labels(init_labels, sequences, K, "init_labels")
@@ -671,6 +680,7 @@ class HMM(Estimator):
         if not hasattr(self, "startprob_"):
             sequences = self._read(X, lengths, fitting=True)
             K, V = check_int("n_states", self.n_states, 1), self._count_symbols(sequences)
+            check_memory("n_states", K, 8 * K * (V + K ** check_choice("order", self.order, (1, 2))))
             constraints = self._constraints(K, V, None, None, sequences.vocabulary)
             self.vocabulary_, self.n_symbols_ = sequences.vocabulary, V
             self._set_parameters(
@@ -691,7 +701,7 @@ class HMM(Estimator):
 
     # Files
 
-    def save(self, path: str | os.PathLike[str], overwrite: bool = True) -> None:
+    def save(self, path: str | os.PathLike[str], overwrite: bool = False) -> None:
         """Write the model to one safetensors file, read again by `lagwise.load`."""
         from .._files import save_tensors
 

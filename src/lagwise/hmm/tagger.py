@@ -201,7 +201,7 @@ class HMMTagger(Estimator):
             "confusion": confusion,
         }
 
-    def save(self, path: str | os.PathLike[str], overwrite: bool = True) -> None:
+    def save(self, path: str | os.PathLike[str], overwrite: bool = False) -> None:
         """Write the tagger to one safetensors file, read again by `lagwise.load`."""
         from .._files import save_tensors
 

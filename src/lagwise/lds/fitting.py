@@ -200,6 +200,7 @@ def save_checkpoint(path: str | os.PathLike[str], learning: Learning, fingerprin
             "notes": learning.notes,
             "fingerprint": fingerprint,
         },
+        overwrite=True,
     )
 
 

@@ -12,7 +12,15 @@ import numpy as np
 
 from .._estimator import Estimator
 from .._progress import Progress
-from .._validation import check_bool, check_choice, check_fitted, check_int, check_random_state, check_real
+from .._validation import (
+    check_bool,
+    check_choice,
+    check_fitted,
+    check_int,
+    check_memory,
+    check_random_state,
+    check_real,
+)
 from . import fitting
 from .parameters import NOISE_KINDS, Parameters, clip_lead, noise_scale, sym
 from .readout import Readout
@@ -105,6 +113,13 @@ class Learner(Estimator):
             raise ValueError('keep="callback" needs a callback that returns a number')
         covariances = self._covariances(counts)
         series = isinstance(covariances, SeriesSpace)
+        most = self.ssid_lags * (covariances.n_features - 1)  # one direction a block goes with the mean
+        if not series and self.n_components > most:
+            raise ValueError(
+                f"Hankel rank {most} < {self.n_components}: {covariances.n_features} words and "
+                f"ssid_lags={self.ssid_lags} allow no more directions; use n_components={most} or less, or more text"
+            )
+        check_memory("n_components", self.n_components, 32 * self.n_components * covariances.n_features)
         if series and self.noise == "bohning":
             raise ValueError(
                 'noise="bohning" is a bound for words; a numeric series takes "full", "diagonal" or "spherical"'

@@ -316,7 +316,7 @@ class LDS(Learner):
 
     # --- files ------------------------------------------------------------------------------------------------------
 
-    def save(self, path: str | os.PathLike[str], overwrite: bool = True) -> None:
+    def save(self, path: str | os.PathLike[str], overwrite: bool = False) -> None:
         """Write the model to one file; `lagwise.load` reads it."""
         check_fitted(self, "A_")
         space = self._readout.space
