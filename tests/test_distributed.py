@@ -207,7 +207,7 @@ def test_without_dask_the_error_names_the_extra(tmp_path, monkeypatch, text):
 
 @needs_dask
 def test_another_version_on_the_workers_is_refused(client, text, monkeypatch):
-    monkeypatch.setattr(on_dask, "counting_version", lambda: "0.0.1")
+    monkeypatch.setattr(on_dask, "__version__", "0.0.1")
     with pytest.raises(RuntimeError, match=r"this process runs 0\.0\.1"):
         on_dask.count(text, client)
 

@@ -26,6 +26,7 @@ from . import store as disk
 from ._progress import Progress
 from ._threads import available_cores
 from ._validation import check_int
+from ._version import __version__
 from .counts import CountStore
 from .options import Plan, make_plan
 from .parts import cut_files
@@ -286,10 +287,10 @@ class _Job:
         self._wait(futures, "counting words")
         words: Words = total.result()
         versions = {one["version"] for one in words.parts}
-        own = counting_version()
-        if versions != {own}:
+        if versions != {__version__}:
             raise RuntimeError(
-                f"the workers run lagwise {', '.join(sorted(versions))}, this process runs {own}; install one version"
+                f"the workers run lagwise {', '.join(sorted(versions))}, this process runs {__version__}; install one "
+                "version"
             )
         return words
 
@@ -328,13 +329,6 @@ class _Job:
 
 def _itself(value: Any) -> Any:
     return value
-
-
-def counting_version() -> str:
-    """The version of lagwise that counts here."""
-    from importlib.metadata import version
-
-    return version("lagwise")
 
 
 def _as_scanned(words: Words) -> Scanned:

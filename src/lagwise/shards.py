@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from . import store as disk
+from ._version import __version__
 from .cooccurrence import sum_rows
 from .options import Plan
 from .parts import Part, next_cut, opened, scan_part
@@ -42,8 +43,6 @@ class Words:
 
 def part_words(part: Part, plan: Plan) -> Words:
     """The first pass over a part: count its words."""
-    from importlib.metadata import version
-
     with _work(plan) as work:
         scanned = scan_part(part, plan, work)
         scanned.pieces.close()
@@ -53,7 +52,7 @@ def part_words(part: Part, plan: Plan) -> Words:
         "n_lines": scanned.n_lines,
         "n_refused": scanned.n_refused,
         "table_bytes": scanned.table_bytes,
-        "version": version("lagwise"),
+        "version": __version__,
     }
     return Words([scanned.table.word(int(i)) for i in present], scanned.counts[present], [facts])
 

@@ -75,7 +75,7 @@ def _text_lines(blocks: Iterable[Block], errors: str) -> Iterator[str | None]:
 
 def read_lines(source: Any, errors: str = "strict") -> Iterator[str]:
     """Decoded lines of files in any of the forms that `lagwise.count` reads, without their ends."""
-    return _text_lines(read_blocks(list_sources(source)), errors)
+    return (line for line in _text_lines(read_blocks(list_sources(source)), errors) if line is not None)
 
 
 def as_function(tokenizer: Any) -> Callable[[str], Iterable[str]] | None:
@@ -187,9 +187,8 @@ def _scan_lines(
                 for part in _split_lines(_check_line(number, line, str))
             )
             return scan_token_lists(parts, normalization, max_token_bytes, folder)
-        numbered = ((number, _as_tokens(line)) for number, line in numbered)
         return scan_token_lists(
-            (_check_line(number, line, (list, tuple)) for number, line in numbered),
+            (_check_line(number, _as_tokens(line), (list, tuple)) for number, line in numbered),
             normalization,
             max_token_bytes,
             folder,
