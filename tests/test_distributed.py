@@ -29,10 +29,12 @@ needs_dask = pytest.mark.skipif(distributed is None, reason="needs Dask: pip ins
 @pytest.fixture(scope="module")
 def client():
     """One worker of two threads in this process: quick to start, and sees what tests replace."""
+    whole, shards._CONTEXT_BYTES = shards._CONTEXT_BYTES, 3  # so that neighbours behind a part take several looks
     with distributed.Client(
         processes=False, n_workers=1, threads_per_worker=2, dashboard_address="127.0.0.1:0"
     ) as client:
         yield client
+    shards._CONTEXT_BYTES = whole
 
 
 @pytest.fixture(scope="module")
