@@ -152,7 +152,7 @@ def bench_two_threads_against_one(benchmark):
         progress=False,
     )
     chosen = select_words(scanned, Filter(5), Normalization(), "keep", False)
-    stream, _ = renumber(scanned, chosen.ids, chosen.rejected, "line")
+    stream, *_ = renumber(scanned, chosen.ids, chosen.rejected, "line")
     ids = stream.read(0, stream.length)
 
     def count(n_threads):

@@ -70,3 +70,13 @@ def test_the_command_line_from_end_to_end(text, tmp_path):
     assert "word-vectors" in run_cli("info", vectors).stdout
     done = run_cli("sens", text, "-o", vectors, "--force", check=False)
     assert done.returncode == 1 and done.stderr.count("\n") == 1
+
+
+def test_each_command_is_found_by_its_module():
+    from lagwise.cli import _app
+
+    for module, commands in _app.COMMANDS.items():
+        for command in commands:
+            assert "Usage" in run_cli(command, "--help").stdout, (module, command)
+    listed = run_cli("--help").stdout
+    assert all(command in listed for commands in _app.COMMANDS.values() for command in commands)

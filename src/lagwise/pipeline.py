@@ -169,12 +169,21 @@ def prepare_scanned(scanned: Scanned, plan: Plan, work: Path | None, seconds: di
     full = _full_ids(scanned, plan) if plan.keep_ids else (None, None, None)
     thresholds = _thresholds(scanned, plan.subsample) if plan.subsample else None
     path = None if work is None else work / "stream.i32"
-    stream, state = renumber(scanned, chosen.ids, chosen.rejected, plan.boundary, thresholds, plan.seed, path)
+    stream, n_tokens, longest = renumber(
+        scanned,
+        chosen.ids,
+        chosen.rejected,
+        plan.boundary,
+        thresholds,
+        plan.seed,
+        path,
+        n_threads=plan.n_threads,
+    )
     seconds = {**seconds, "words and ids": time.perf_counter() - clock}
     facts = {
-        "n_tokens": int(state[3]),
+        "n_tokens": n_tokens,
         "n_lines": int(scanned.n_lines),
-        "longest_line": int(state[1]),
+        "longest_line": longest,
         "n_cut_types": chosen.n_cut_types,
         "n_cut_tokens": chosen.n_cut_tokens,
         "n_types": int((scanned.counts > 0).sum()),
@@ -222,7 +231,7 @@ def _restore(checkpoint: Checkpoint, plan: Plan) -> Prepared:
 def _full_ids(scanned: Scanned, plan: Plan) -> tuple[np.ndarray, Vocabulary, np.ndarray]:
     normalization = dataclasses.replace(plan.normalization, unk=None)
     everything = select_words(scanned, Filter(min_count=1), normalization, "keep", True)
-    stream, _ = renumber(scanned, everything.ids, everything.rejected, plan.boundary, last=False)
+    stream, *_ = renumber(scanned, everything.ids, everything.rejected, plan.boundary, last=False)
     return stream.read(0, stream.length), everything.vocabulary, everything.counts
 
 

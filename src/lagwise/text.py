@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -208,29 +210,84 @@ def renumber(
     seed: int = 0,
     path: Path | None = None,
     last: bool = True,
-) -> tuple[Stream, np.ndarray]:
+    n_threads: int = 1,
+) -> tuple[Stream, int, int]:
     """Turn provisional ids into one stream (see `ext/ids.pyx`), in a file where a path is given.
 
     Returns
     -------
     stream : Stream
         Word ids, the gap, and -1 behind each sequence.
-    state : ndarray of int64
-        Counters, as `ids_remap` documents.
+    n_tokens, longest : int
+        Tokens of the text, and of its longest sequence in the stream.
     """
     from ._kernels import ids as kernel
 
     kind = {"line": kernel.BY_LINE, "none": kernel.BY_FILE, "blank": kernel.BY_BLANK}[boundary]
-    state = np.zeros(kernel.STATE_SIZE, dtype=np.int64)
     maps = [np.ascontiguousarray(ids_of_types[one]) for one in scanned.maps]
     empty = np.empty(0, dtype=np.uint64)
     limits = [empty if thresholds is None else np.ascontiguousarray(thresholds[one]) for one in scanned.maps]
     stream = Stream(scanned.pieces.length, path)
-    for raw, table in scanned.pieces.drain() if last else scanned.pieces:
-        out = stream.room(len(raw))
-        written = kernel.ids_remap(raw, maps[table], rejected, kind, limits[table], seed, out, state)
-        stream.append(out[:written])
-    return stream, state
+    pieces = scanned.pieces.drain() if last else iter(scanned.pieces)
+
+    def remap(raw: np.ndarray, table: int, out: np.ndarray, state: np.ndarray) -> np.ndarray:
+        return out[: kernel.ids_remap(raw, maps[table], rejected, kind, limits[table], seed, out, state)]
+
+    if n_threads > 1 and thresholds is None and boundary != "blank":
+        n_tokens, longest = _remap_ahead(pieces, remap, stream, n_threads)
+    else:
+        state = np.zeros(kernel.STATE_SIZE, dtype=np.int64)
+        for raw, table in pieces:
+            stream.append(remap(raw, table, stream.room(len(raw)), state))
+        n_tokens, longest = int(state[3]), int(state[1])
+    return stream, n_tokens, longest
+
+
+def _remap_ahead(
+    pieces: Iterator[tuple[np.ndarray, int]], remap: Callable[..., np.ndarray], stream: Stream, n_threads: int
+) -> tuple[int, int]:
+    """Remap pieces on several threads and join them in order.
+
+    A piece must know whether a sequence is open where it begins. Behind the end of a file none is; elsewhere one is taken
+    to be (blocks are cut between words, seldom between lines), and the piece is done again where that was wrong.
+    """
+    from ._kernels.ids import END, FILE_END, STATE_SIZE
+
+    def work(raw: np.ndarray, table: int, open_tokens: int) -> tuple[np.ndarray, np.ndarray]:
+        state = np.zeros(STATE_SIZE, dtype=np.int64)
+        state[0] = open_tokens
+        return remap(raw, table, np.empty(len(raw), dtype=np.int32), state), state
+
+    n_tokens = longest = open_tokens = 0
+
+    def join(piece: tuple[np.ndarray, int], guess: int, result: tuple[np.ndarray, np.ndarray]) -> None:
+        nonlocal n_tokens, longest, open_tokens
+        if guess and not open_tokens:
+            guess, result = 0, work(*piece, 0)
+        ids, state = result
+        stream.append(ids)
+        n_tokens += int(state[3])
+        longest = max(longest, int(state[1]))
+        if state[0] - guess == len(ids):  # nothing ended here
+            open_tokens += len(ids)
+        else:
+            head = next(at for at in range(0, len(ids), 4096) if (ids[at : at + 4096] == END).any())
+            head += int(np.argmax(ids[head : head + 4096] == END))
+            longest = max(longest, open_tokens + head)
+            open_tokens = int(state[0])
+
+    waiting: deque[tuple[tuple[np.ndarray, int], int, Future[tuple[np.ndarray, np.ndarray]]]] = deque()
+    guess = 0
+    with ThreadPoolExecutor(n_threads, thread_name_prefix="lagwise-ids") as pool:
+        for piece in pieces:
+            waiting.append((piece, guess, pool.submit(work, *piece, guess)))
+            guess = int(not (len(piece[0]) and piece[0][-1] == FILE_END))
+            while len(waiting) > 2 * n_threads:
+                first, first_guess, future = waiting.popleft()
+                join(first, first_guess, future.result())
+        for first, first_guess, future in waiting:
+            join(first, first_guess, future.result())
+    return n_tokens, longest
 
 
 def encode(

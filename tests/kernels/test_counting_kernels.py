@@ -272,3 +272,28 @@ def test_words_rank_by_count_then_bytes():
         table.texts(np.array([len(words)]))
     with pytest.raises(IndexError):
         table.rank(np.array([0, -1]), counts)
+
+
+@pytest.mark.parametrize("boundary", ["line", "none"])
+def test_renumbering_ahead_equals_one_pass(boundary):
+    from lagwise.scanning import Scanned
+    from lagwise.spool import Pieces
+    from lagwise.text import renumber
+
+    random = np.random.default_rng(1)
+    for _ in range(200):
+        raws = []
+        for _ in range(random.integers(1, 8)):
+            raw = random.choice([0, 1, 2, -1, -2, -1], random.integers(0, 9)).astype(np.int32)
+            raws.append(np.append(raw, ids_kernel.FILE_END).astype(np.int32) if random.random() < 0.3 else raw)
+        raws.append(np.array([ids_kernel.FILE_END], dtype=np.int32))
+        found = []
+        for n_threads in (1, 3):
+            pieces = Pieces()
+            for raw in raws:
+                pieces.append(raw.copy(), 0)
+            scanned = Scanned(None, np.zeros(3), pieces, [np.arange(3)])
+            ids = np.array([1, 0, ids_kernel.DROP], dtype=np.int32)
+            stream, *facts = renumber(scanned, ids, 2, boundary, n_threads=n_threads)
+            found.append((stream.read(0, stream.length).tolist(), facts))
+        assert found[0] == found[1], raws

@@ -9,5 +9,5 @@ def main() -> None:
 
     from . import _app
 
-    _app.register()
+    _app.register(sys.argv[1] if len(sys.argv) > 1 else None)
     sys.exit(_app.run())

@@ -195,9 +195,19 @@ def _run(given: list[str]) -> int:
         return 1
 
 
-def register() -> None:
-    """Import the modules that define commands, in the order in which the help lists them."""
+# The modules that define commands, in the order in which the help lists them.
+COMMANDS = {
+    "counts": ("count", "info", "merge", "trim", "verify"),
+    "vectors": ("sens", "similar", "analogy", "evaluate", "export"),
+    "lds": ("lds", "embed", "dynamics"),
+    "hmm": ("hmm",),
+    "demo": ("demo",),
+}
+
+
+def register(asked: str | None = None) -> None:
+    """Import the module that defines the command asked for; all of them where it is none of ours (help, a typing error)."""
     import importlib
 
-    for name in ("counts", "vectors", "lds", "hmm", "demo"):
-        importlib.import_module(f".{name}", __package__)
+    for module in [name for name, commands in COMMANDS.items() if asked in commands] or COMMANDS:
+        importlib.import_module(f".{module}", __package__)
