@@ -5,6 +5,8 @@ import io
 import json
 import os
 import resource
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ import pytest
 import lagwise as lw
 from lagwise.cli import _app
 from lagwise.export import write_vectors
+from tests.support import same_store
 
 
 @pytest.fixture
@@ -294,3 +297,102 @@ def test_options_of_the_wrong_kind(text):
         lw.count(lines=["a b", "a \ud800"])
     with pytest.raises(ValueError, match="random_state"):
         lw.count(text, random_state=2**64)
+
+
+# What the hard cases found.
+
+
+def test_merges_do_not_depend_on_the_order(tmp_path):
+    whole = lw.count(lines=["longword b longword b"], min_count=1)
+    short = lw.count(lines=["longword b", "c"], min_count=1, max_token_bytes=8)
+    with pytest.raises(ValueError, match="differ in max_token_bytes"):
+        lw.merge(whole, short)
+    others = (
+        {"errors": "replace"},
+        {"wordlist_exempt": 5},
+        {"merge_unk": True},
+        {"keep": ["z"]},
+        {"min_count": 0},
+        {"errors": "surrogateescape", "merge_unk": True},
+    )
+    for number, options in enumerate(others):
+        other = lw.count(lines=["longword b", "c"], **{"min_count": 1, **options})
+        lw.merge(whole, other).save(tmp_path / f"{number}a")
+        lw.merge(other, whole).save(tmp_path / f"{number}b")
+        same_store(tmp_path / f"{number}a", tmp_path / f"{number}b")
+    with pytest.raises(ValueError, match="differ in errors"):
+        lw.merge(*(lw.count(lines=["a b"], min_count=1, errors=errors) for errors in ("replace", "surrogateescape")))
+    cut = lw.merge(lw.count(lines=["a a b"], min_count=2), whole, inexact=True)
+    with pytest.raises(ValueError, match="were cut"):
+        lw.merge(cut, whole)
+
+
+def test_a_full_disk_is_named(tmp_path, vectors):
+    (tmp_path / "text").write_text(" ".join(f"w{n}" for n in range(60000)) + "\n")
+    script = (
+        "import resource, signal, sys\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (60000, 60000))\n"
+        "from lagwise.cli import main\nmain()\n"
+    )
+    for command in (
+        ["count", "text", "-o", "store", "--min-count", "1"],
+        ["count", "text", "-o", "store", "--min-count", "1", "--memory", "16MB"],
+        ["count", "text", "-o", "store", "--min-count", "1", "--checkpoint", "kept"],
+        ["hmm", "fit", "text", "-o", "hmm", "--states", "2", "--iterations", "1"],
+    ):
+        found = subprocess.run(
+            [sys.executable, "-c", script, *command], cwd=tmp_path, capture_output=True, text=True, timeout=60
+        )
+        last = found.stderr.splitlines()[-1]
+        assert found.returncode == 1 and "File too large" in last
+        assert any(name in last for name in ("store", "kept", "hmm")), last
+        assert last.count("lagwise: error: ") == 1 and not (tmp_path / "store").exists()
+    full = refused("export", vectors, "-o", "/dev/full", "--format", "glove")
+    assert "/dev/full: No space left on device" in full
+
+
+def test_options_in_any_order_and_beside_append(tmp_path, text, vectors):
+    (tmp_path / "pairs.txt").write_text("a b 1\nb c 2\n")
+    pairs = ["--similarity", tmp_path / "pairs.txt", tmp_path / "pairs.txt"]
+    assert done("evaluate", *pairs, vectors)[0] == done("evaluate", vectors, *pairs)[0]
+    done("count", text, "-o", tmp_path / "store", "--min-count", 1)
+    message = refused("count", "--append", tmp_path / "store", text, "-o", tmp_path / "x", "--lowercase", "--window", 3)
+    assert "leave out --lowercase, --window" in message and not (tmp_path / "x").exists()
+    told = json.loads(done("count", "--append", tmp_path / "store", text, "-o", tmp_path / "x", "--json")[0])
+    assert told["tokens"] == 2 * lw.load(tmp_path / "store").n_tokens
+
+
+def test_damaged_descriptions(tmp_path, text, vectors):
+    lw.count(text).save(tmp_path / "store")
+    whole = json.loads((tmp_path / "store" / "meta.json").read_text())
+    for change in ({"version": "x"}, {"version": None}, {"arrays": {}}, {"options": []}, {"normalization": {"x": 1}}):
+        (tmp_path / "store" / "meta.json").write_text(json.dumps({**whole, **change}))
+        with pytest.raises(ValueError, match="damaged"):
+            lw.load(tmp_path / "store")
+    for name in whole:
+        (tmp_path / "store" / "meta.json").write_text(json.dumps({k: v for k, v in whole.items() if k != name}))
+        with pytest.raises(ValueError, match="damaged|not a count store"):
+            lw.load(tmp_path / "store")
+    raw = vectors.read_bytes()
+    for old, new in ((b'\\"version\\": 1', b'\\"version\\": x'), (b'\\"version\\": 1', b'\\"vertion\\": 1')):
+        (tmp_path / "bad").write_bytes(raw.replace(old, new))
+        with pytest.raises(ValueError, match="damaged|not one of lagwise"):
+            lw.load(tmp_path / "bad")
+
+
+def test_rows_of_the_wrong_kind_are_numbered():
+    with pytest.raises(TypeError, match="dict"):
+        lw.count(lines={"a b": 1}, min_count=1)
+    with pytest.raises(TypeError, match="row 1 holds the token None"):
+        lw.count(lines=[["a"], ["b", None]], min_count=1)
+    with pytest.raises(ValueError, match="row 1 holds an empty token"):
+        lw.count(lines=[["a"], ["b", ""]], min_count=1)
+
+
+def test_files_say_what_made_them(vectors):
+    from lagwise._files import _map_safetensors
+
+    header, _ = _map_safetensors(str(vectors))
+    made = json.loads(header["lagwise"])["made_with"]
+    assert set(made) == {"lagwise", "python", "numpy", "scipy", "numba"} and made["lagwise"] == lw.__version__

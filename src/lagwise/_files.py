@@ -15,6 +15,25 @@ FORMAT_VERSION = 1  # major version of every lagwise file; a newer one is refuse
 
 
 @contextmanager
+def naming(path: Any) -> Iterator[None]:
+    """Make an OSError inside name the file or folder that was to be written, where it names none."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None and error.errno is not None:
+            raise OSError(error.errno, f"{error.strerror} while writing", os.fspath(path)) from None
+        raise
+
+
+def write_all(file: Any, data: Any, path: Any) -> None:
+    """Write a whole buffer to an unbuffered file; an OSError names `path`."""
+    view = memoryview(data).cast("B")
+    with naming(path):
+        while len(view):
+            view = view[file.write(view) :]
+
+
+@contextmanager
 def atomic_path(target: str | os.PathLike[str], overwrite: bool) -> Iterator[Path]:
     """Yield a temporary path beside `target`; on success it is flushed to disk and renamed over it.
 
@@ -31,7 +50,8 @@ def atomic_path(target: str | os.PathLike[str], overwrite: bool) -> Iterator[Pat
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder; give the name of a file")
     if path.exists() and not path.is_file():
-        yield path
+        with naming(path):
+            yield path
         return
     if path.exists() and not overwrite:
         raise FileExistsError(f"{path} exists; remove it, choose another name or pass overwrite=True (--force)")
@@ -40,9 +60,10 @@ def atomic_path(target: str | os.PathLike[str], overwrite: bool) -> Iterator[Pat
     path = Path(os.path.realpath(path))
     temporary = path.parent / f".{path.name}.{os.urandom(4).hex()}.tmp"
     try:
-        yield temporary
-        with open(temporary, "rb+") as handle:
-            os.fsync(handle.fileno())
+        with naming(path):
+            yield temporary
+            with open(temporary, "rb+") as handle:
+                os.fsync(handle.fileno())
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
@@ -68,12 +89,22 @@ def save_tensors(
     """
     from safetensors.numpy import save
 
-    about = {"format": "lagwise", "kind": kind, "version": FORMAT_VERSION, "meta": meta}
+    about = {"format": "lagwise", "kind": kind, "version": FORMAT_VERSION, "made_with": _versions(), "meta": meta}
     # One entry only: the library writes several in an order that changes from process to process.
     header = {"lagwise": json.dumps(about, sort_keys=True, ensure_ascii=True)}
     payload = save({name: np.ascontiguousarray(array) for name, array in sorted(arrays.items())}, metadata=header)
     with atomic_path(path, overwrite) as temporary, open(temporary, "wb") as handle:
         handle.write(payload)
+
+
+def _versions() -> dict[str, str]:
+    import platform
+    from importlib.metadata import version
+
+    from ._version import __version__
+
+    libraries = {name: version(name) for name in ("numpy", "scipy", "numba")}
+    return {"lagwise": __version__, "python": platform.python_version(), **libraries}
 
 
 def load_tensors(
@@ -103,6 +134,8 @@ def load_tensors(
         about = json.loads(header["lagwise"])
     except (KeyError, TypeError, ValueError):
         raise ValueError(f"{name} is a safetensors file but not one of lagwise's") from None
+    if not isinstance(about.get("version"), int) or not isinstance(about.get("meta"), dict) or "kind" not in about:
+        raise ValueError(f"{name} is damaged: its header does not say what it holds and in which format version")
     if about["version"] > FORMAT_VERSION:
         raise ValueError(
             f"{name} has format version {about['version']}; this lagwise reads up to {FORMAT_VERSION}: upgrade lagwise"

@@ -44,4 +44,12 @@ def load(path: str | os.PathLike[str]) -> Any:
     if kind not in _KINDS:
         raise ValueError(f"{os.fspath(path)} holds {kind!r}, which this lagwise does not know; upgrade lagwise")
     module, name = _KINDS[kind]
-    return getattr(importlib.import_module(f".{module}", __package__), name)._from_tensors(arrays, meta)
+    return rebuild(getattr(importlib.import_module(f".{module}", __package__), name), arrays, meta, path)
+
+
+def rebuild(cls: Any, arrays: dict[str, Any], meta: dict[str, Any], path: Any) -> Any:
+    """An object from the arrays and metadata of its file; ValueError where they are not those of such an object."""
+    try:
+        return cls._from_tensors(arrays, meta)
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
+        raise ValueError(f"{os.fspath(path)} is damaged: it does not hold a whole {cls.__name__} ({error!r})") from None

@@ -62,7 +62,7 @@ class Progress:
             self._bar.update(self._task, completed=done, text=self._line(now))
         elif now - self._last >= _LOG_EVERY:
             self._last = now
-            print(f"{self.description}: {self._line(now)}{self._remaining(now)}", file=sys.stderr, flush=True)
+            _say(f"{self.description}: {self._line(now)}{self._remaining(now)}")
 
     def _line(self, now: float) -> str:
         rate = self._done / max(now - self._started, 1e-9)
@@ -82,7 +82,15 @@ class Progress:
             self._bar.stop()
         if self.enabled and kind is None:
             seconds = time.monotonic() - self._started
-            print(f"{self.description}: {self._line(time.monotonic())}, {seconds:.1f} s", file=sys.stderr, flush=True)
+            _say(f"{self.description}: {self._line(time.monotonic())}, {seconds:.1f} s")
+
+
+def _say(line: str) -> None:
+    """Print a line on standard error; work goes on where nobody can read it."""
+    try:
+        print(line, file=sys.stderr, flush=True)
+    except (OSError, ValueError):
+        pass
 
 
 def _short(number: float | None) -> str:

@@ -302,7 +302,12 @@ def window_weights(size: int, weight: Any) -> tuple[np.ndarray, int]:
             scale = math.lcm(*range(1, size + 1))
             return np.array([scale // k for k in range(1, size + 1)], dtype=np.uint64), scale
         raise ValueError(f"weight is {weight!r}; expected 'flat', 'harmonic', 'linear' or an array g(1..size)")
-    values = np.asarray(weight, dtype=np.float64)
+    try:
+        values = np.asarray(weight, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"weight is {weight!r}; expected 'flat', 'harmonic', 'linear' or {size} numbers") from None
+    if np.abs(values).max(initial=0) > 1e100:
+        raise ValueError(f"weight holds {np.abs(values).max():g}; expected numbers of at most 1e100")
     if values.shape != (size,) or not np.isfinite(values).all():
         raise ValueError(f"weight has shape {values.shape}; expected {size} finite numbers g(1), ..., g({size})")
     if (values == 1).all():

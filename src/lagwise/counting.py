@@ -246,12 +246,17 @@ def count_ids(
         For ids that are not integers or fit no word, ids far larger than the text is long where there is no
         vocabulary, or offsets that do not rise from 0 to n.
     """
-    array = np.asarray(ids)
+    try:
+        array = np.asarray(ids)
+    except ValueError:
+        raise TypeError("ids is a list of lists of unequal length; expected one flat array, with offsets=") from None
     if array.ndim != 1 or (array.dtype.kind not in "iu" and array.size):
         raise TypeError(f"ids has dtype {array.dtype} and shape {array.shape}; expected integers of shape (n,)")
     if not array.size:
         raise ValueError("no tokens: ids is empty")
     largest, least = int(array.max()), int(array.min())
+    if largest < 0 and vocabulary is None:
+        raise ValueError("every id is -1 (a gap), so there is no word; give vocabulary=, or ids from 0 on")
     if vocabulary is None and largest >= max(_LARGEST_SPARSE_ID, 4 * len(array)):
         raise ValueError(
             f"ids run to {largest} in a text of {len(array)} tokens; without a vocabulary every id up to the largest "

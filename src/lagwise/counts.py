@@ -10,9 +10,8 @@ import numpy as np
 
 from . import store as disk
 from ._validation import check_int
+from .matrices import Matrix, StoredMatrices
 from .vocabulary import Normalization, Vocabulary
-
-Matrix = tuple[np.ndarray, np.ndarray, np.ndarray]  # indptr int64, indices int32, data unsigned
 
 
 class CountStore:
@@ -70,6 +69,8 @@ class CountStore:
     @property
     def nnz(self) -> dict[str, int]:
         """Nonzeros of each matrix held."""
+        if isinstance(self._matrices, StoredMatrices):
+            return self._matrices.sizes()
         return {name: len(matrix[1]) for name, matrix in self._matrices.items()}
 
     def lag(self, k: int, raw: bool = False) -> Any:
@@ -285,6 +286,14 @@ class CountStore:
         """
         folder = Path(path)
         meta = disk.read_meta(folder)
+        try:
+            return cls._open(folder, meta, verify)
+        except (KeyError, TypeError, AttributeError, IndexError) as error:
+            raise ValueError(f"{path} is damaged: its meta.json is not that of a store ({error!r})") from None
+
+    @classmethod
+    def _open(cls, path: Path, meta: dict[str, Any], verify: bool) -> CountStore:
+        folder = path
         arrays = {name: disk.read_array(folder, name, entry, verify) for name, entry in meta["arrays"].items()}
         normalization = Normalization(**meta["normalization"])
         words = _read_words(folder, "vocabulary.txt", meta, normalization, verify)
@@ -300,6 +309,8 @@ class CountStore:
             matrices[name] = matrix
         if len(arrays["unigrams"]) != len(words):
             raise ValueError(f"{path} is damaged: {len(arrays['unigrams'])} unigram counts for {len(words)} words")
+        if options["keep_ids"] and not {"ids", "type_counts"} <= arrays.keys():
+            raise ValueError(f"{path} is damaged: its ids are missing")
         types = _read_words(folder, "types.txt", meta, normalization, verify) if "ids" in arrays else None
         run = {}
         try:
@@ -309,7 +320,7 @@ class CountStore:
         return cls(
             words,
             arrays["unigrams"],
-            matrices,  # type: ignore[arg-type]
+            StoredMatrices(matrices, len(words), path),  # type: ignore[arg-type]
             meta["facts"],
             options,  # type: ignore[arg-type]
             arrays.get("ids"),
@@ -330,7 +341,7 @@ def _read_words(
         raise ValueError(f"{folder} is damaged: {name} cannot be read ({error})") from None
     if len(words) != entry["length"]:
         raise ValueError(f"{folder} is damaged: {name} holds {len(words)} words, its meta.json says {entry['length']}")
-    if verify and disk.zlib.crc32(raw) != entry["crc32"]:
+    if disk.zlib.crc32(raw) != entry["crc32"]:
         raise ValueError(f"{folder} is damaged: the checksum of {name} is not the one of meta.json")
     return words
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ._validation import check_choice, check_int
+from ._validation import check_choice, check_int, check_random_state
 from .vectors import WordVectors, combine
 
 _BLOCK = 1 << 24  # cosines computed at a time
@@ -60,12 +60,14 @@ class AnalogyResult:
     sections: dict[str, tuple[int, int, int]] = field(default_factory=dict)
 
     def accuracy(self, kind: str = "all") -> float:
-        """Share of right answers: "all", "semantic", "syntactic" (sections named gram...), or of one section."""
+        """Share of right answers: "all", "semantic", "syntactic" (sections named gram...), or of one section; 0 where
+        nothing was asked (see `total`)."""
         correct, asked, _ = self.total(kind)
         return correct / asked if asked else 0.0
 
     def total(self, kind: str = "all") -> tuple[int, int, int]:
         """(correct, asked, unknown) summed over a kind of sections."""
+        check_choice("kind", kind, ("all", "semantic", "syntactic", *self.sections))
         chosen = [
             counts
             for section, counts in self.sections.items()
@@ -87,6 +89,7 @@ def _lookup(vectors: WordVectors, words: list[str], case: str) -> np.ndarray:
 
 
 def _lines(path: str | os.PathLike[str]) -> list[tuple[int, str]]:
+    """Numbered lines that are not empty."""
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(f"path is a {type(path).__name__}; expected the path of a file")
     try:
@@ -94,6 +97,11 @@ def _lines(path: str | os.PathLike[str]) -> list[tuple[int, str]]:
     except UnicodeDecodeError as error:
         raise ValueError(f"{os.fspath(path)} is not UTF-8 text ({error.reason} at byte {error.start})") from None
     return [(number, line.strip()) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+
+
+def _check_vectors(vectors: Any) -> None:
+    if not isinstance(vectors, WordVectors):
+        raise TypeError(f"vectors is a {type(vectors).__name__}; expected WordVectors")
 
 
 def read_pairs(path: str | os.PathLike[str]) -> tuple[list[str], list[str], np.ndarray]:
@@ -158,13 +166,14 @@ def evaluate_similarity(
     rho = _spearman(cosines[None], scores[None])[0]
     low, high = rho, rho
     if check_int("n_bootstrap", n_bootstrap, 0) and len(scores) > 2:
-        picks = np.random.default_rng(random_state).integers(0, len(scores), (n_bootstrap, len(scores)))
+        picks = check_random_state(random_state).integers(0, len(scores), (n_bootstrap, len(scores)))
         low, high = np.quantile(_spearman(cosines[picks], scores[picks]), [0.025, 0.975])
     defined = len(scores) > 1 and bool(np.ptp(scores) > 0) and bool(np.ptp(cosines) > 0)
     return SimilarityResult(Path(path).stem, float(rho), float(low), float(high), first, second, defined)
 
 
 def _scored(vectors: WordVectors, path: Any, oov: str, case: str) -> tuple[int, int, np.ndarray, np.ndarray]:
+    _check_vectors(vectors)
     a, b, scores = read_pairs(path)
     rows, columns = _lookup(vectors, a, case), _lookup(vectors, b, case)
     known = (rows >= 0) & (columns >= 0)
@@ -215,7 +224,7 @@ def compare_similarity(
     x, y, z = cosines[0][known], cosines[1][known], scores[known]
     if len(z) < 3:
         raise ValueError(f"only {len(z)} pairs of {os.fspath(path)} are known to both models; nothing to compare")
-    picks = np.random.default_rng(random_state).integers(0, len(z), (n_bootstrap, len(z)))
+    picks = check_random_state(random_state).integers(0, len(z), (n_bootstrap, len(z)))
     differences = _spearman(x[picks], z[picks]) - _spearman(y[picks], z[picks])
     low, high = np.quantile(differences, [0.025, 0.975])
     p = 2 * min((1 + (differences <= 0).sum()) / (n_bootstrap + 1), (1 + (differences >= 0).sum()) / (n_bootstrap + 1))
@@ -261,6 +270,7 @@ def evaluate_analogies(
     -------
     AnalogyResult
     """
+    _check_vectors(vectors)
     check_choice("method", method, ("add", "mul"))
     check_choice("oov", oov, ("skip", "zero"))
     result = AnalogyResult(Path(path).stem, method)

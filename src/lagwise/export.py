@@ -55,17 +55,19 @@ def write_vectors(
     spaced = [word for word, raw in zip(vectors.words, raws) if len(raw.split()) != 1 or raw != raw.strip()]
     if spaced and format in ("word2vec", "glove"):
         warnings.warn(
-            f"{len(spaced)} words hold white space (the first is {spaced[0]!r}): lagwise reads them back from {format} "
-            "files, most other programs do not; leave them out with subset()",
+            f"{len(spaced)} words hold white space (the first is {spaced[0]!r}), which few programs read back from "
+            f"{format} files; leave them out with subset()",
             stacklevel=2,
         )
     array = vectors.vectors
     if format == "numpy":
-        with atomic_path(path, overwrite) as temporary, open(temporary, "wb") as handle:
-            np.save(handle, array, allow_pickle=False)
-        with atomic_path(f"{os.fspath(path)}.vocab.txt", overwrite) as temporary:
-            temporary.write_bytes(vectors.vocabulary.dumps())
+        with atomic_path(path, overwrite) as temporary, atomic_path(f"{os.fspath(path)}.vocab.txt", overwrite) as words:
+            with open(temporary, "wb") as handle:
+                np.save(handle, array, allow_pickle=False)
+            words.write_bytes(vectors.vocabulary.dumps())
         return
+    if format == "word2vec-binary" and np.abs(array).max(initial=0) > np.finfo(np.float32).max:
+        raise ValueError("the vectors do not fit float32, which word2vec binary files hold; scale them, or use text")
     with atomic_path(path, overwrite) as temporary, open(temporary, "wb") as handle:
         if format != "glove":
             handle.write(b"%d %d\n" % array.shape)
@@ -79,7 +81,13 @@ def write_vectors(
             handle.write(raw + b" " + line % tuple(row.tolist()) + b"\n")
 
 
-def read_vectors(path: str | os.PathLike[str], format: str, dtype: str = "float32", strict: bool = True) -> WordVectors:
+def read_vectors(
+    path: str | os.PathLike[str],
+    format: str,
+    dtype: str = "float32",
+    strict: bool = True,
+    dimensions: int | None = None,
+) -> WordVectors:
     """Read vectors of another program.
 
     Parameters
@@ -92,6 +100,9 @@ def read_vectors(path: str | os.PathLike[str], format: str, dtype: str = "float3
     strict : bool
         Raise where the header and the file disagree or a word comes twice; False warns, keeps the first vector of a
         word and goes by what is there.
+    dimensions : int, optional
+        Numbers behind each word of a GloVe file; by default as many as most lines have, which goes wrong where most
+        words hold spaces.
 
     Returns
     -------
@@ -109,12 +120,16 @@ def read_vectors(path: str | os.PathLike[str], format: str, dtype: str = "float3
         from .vocabulary import Vocabulary
 
         vocabulary = Vocabulary.loads(Path(f"{name}.vocab.txt").read_bytes())
-        return WordVectors(vocabulary, np.load(name, mmap_mode="r", allow_pickle=False))
+        try:
+            array = np.load(name, mmap_mode="r", allow_pickle=False)
+        except (ValueError, EOFError):
+            raise ValueError(f"{name} is not a whole .npy file of numbers") from None
+        return WordVectors(vocabulary, array)
     data = Path(name).read_bytes()
     if format == "word2vec-binary":
         words, rows, told = _read_binary(name, data)
     else:
-        words, rows, told = _read_text(name, data, format == "word2vec", dtype)
+        words, rows, told = _read_text(name, data, format == "word2vec", dtype, dimensions)
     if told is not None and told != len(words):
         _complain(f"{name}: the header says {told} words, the file holds {len(words)}", strict)
     first: dict[str, int] = {}
@@ -135,7 +150,7 @@ def _complain(message: str, strict: bool) -> None:
 
 def _header(name: str, line: bytes) -> tuple[int, int]:
     fields = line.split()
-    if len(fields) != 2 or not all(field.isdigit() for field in fields):
+    if len(fields) != 2 or not all(field.isdigit() and len(field) < 10 for field in fields):
         raise ValueError(
             f"{name}, line 1: expected a header 'words dimensions', found {line[:40]!r}; a file without one is "
             'format="glove"'
@@ -143,29 +158,33 @@ def _header(name: str, line: bytes) -> tuple[int, int]:
     return int(fields[0]), int(fields[1])
 
 
-def _read_text(name: str, data: bytes, has_header: bool, dtype: str) -> tuple[list[str], np.ndarray, int | None]:
+def _read_text(
+    name: str, data: bytes, has_header: bool, dtype: str, dimensions: int | None
+) -> tuple[list[str], np.ndarray, int | None]:
     lines = data.split(b"\n")
     if lines and not lines[-1]:
         lines.pop()
-    told, dimensions, offset = None, None, 1
+    told, offset = None, 1
     if has_header:
         if not lines:
             raise ValueError(f"{name} is empty")
         told, dimensions = _header(name, lines[0])
         lines, offset = lines[1:], 2
+    elif dimensions is None:
+        dimensions = _dimensions(name, lines)
+    else:
+        check_int("dimensions", dimensions, 1)
     words, rows = [], []
     for number, line in enumerate(lines, offset):
         line = line.rstrip(b"\r ")
-        if dimensions is None:
-            dimensions = _count_numbers(line)
-            if dimensions == 0:
-                raise ValueError(f"{name}, line {number}: expected a word and numbers, found {line[:40]!r}")
         fields = line.rsplit(b" ", dimensions)
         if len(fields) != dimensions + 1:
             raise ValueError(
                 f"{name}, line {number}: expected a word and {dimensions} numbers, found {len(fields)} fields"
             )
         try:
+            if b"_" in line[len(fields[0]) :]:
+                raise ValueError  # Python's own spelling of numbers, which no file has
             rows.append(np.array([float(field) for field in fields[1:]], dtype=dtype))
         except ValueError:
             wrong = next(field for field in fields[1:] if not _is_number(field))
@@ -180,16 +199,23 @@ def _is_number(field: bytes) -> bool:
         float(field)
     except ValueError:
         return False
-    return True
+    return b"_" not in field
 
 
-def _count_numbers(line: bytes) -> int:
-    """How many numbers end a line whose word comes first (the word itself may be a number)."""
-    fields = line.split(b" ")
-    count = 0
-    while count < len(fields) - 1 and _is_number(fields[-1 - count]):
-        count += 1
-    return count
+def _dimensions(name: str, lines: list[bytes]) -> int:
+    """How many numbers follow each word: as many as most lines have (those with more hold a word with spaces)."""
+    if not lines:
+        raise ValueError(f"{name} is empty")
+    spaces = np.array([line.rstrip(b"\r ").count(b" ") for line in lines])
+    header = lines[0].split()
+    if len(header) == 2 and all(field.isdigit() for field in header) and int(header[0]) == len(lines) - 1 > 0:
+        if int(header[1]) > 1 and (spaces[1:] >= int(header[1])).all():
+            raise ValueError(f'{name} begins with a header {lines[0][:40]!r}; such a file is format="word2vec"')
+    found, times = np.unique(spaces, return_counts=True)
+    dimensions = int(found[times == times.max()].max())
+    if dimensions == 0:
+        raise ValueError(f"{name}, line 1: expected a word and numbers, found {lines[0][:40]!r}")
+    return dimensions
 
 
 def _read_binary(name: str, data: bytes) -> tuple[list[str], np.ndarray, int | None]:

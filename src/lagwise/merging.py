@@ -13,7 +13,8 @@ from . import store as disk
 from ._threads import resolve_threads
 from ._validation import check_int
 from .cooccurrence import sum_rows, transpose
-from .counts import CountStore, Matrix
+from .counts import CountStore
+from .matrices import Matrix
 from .options import Plan, make_plan
 from .pipeline import finish_count, prepare_scanned
 from .scanning import Scanned
@@ -22,12 +23,14 @@ from .text import scan_text
 from .vocabulary import Vocabulary
 
 _RULE = ("min_count", "max_size", "keep", "pattern", "wordlist", "wordlist_exempt")
-_SAME = ("max_lag", "window", "weight", "boundary", "oov", "unk", "fixed_vocabulary", "subsample")
+_SAME = ("max_lag", "window", "weight", "boundary", "oov", "unk", "fixed_vocabulary", "subsample", "max_token_bytes")
 
 
 def is_cut(counts: CountStore) -> bool:
     """Whether words were left out of a store's vocabulary, so that sums with other stores would miss counts."""
     options = counts.options
+    if options.get("inexact"):
+        return True
     if options["fixed_vocabulary"]:
         return False
     filtered = any(options[name] is not None for name in ("max_size", "pattern", "wordlist"))
@@ -58,7 +61,7 @@ def merge(*stores: CountStore, inexact: bool = False, n_threads: int | None = No
         If the stores do not go together, or were cut and `inexact` is false.
     """
     if not stores or not all(isinstance(one, CountStore) for one in stores):
-        raise TypeError("merge expects one or more count stores (lagwise.load opens them)")
+        raise TypeError("merge expects one or more count stores: merge(first, second) or merge(*stores)")
     first = stores[0]
     for other in stores[1:]:
         for name in _SAME:
@@ -105,18 +108,35 @@ def merge(*stores: CountStore, inexact: bool = False, n_threads: int | None = No
         for name in first._matrices
     }
     facts = _added_facts(stores, unigrams)
-    options = {
-        **first.options,
-        "keep_ids": False,
-        "min_count": max_or_none(stores, "min_count"),
-        "max_size": max_or_none(stores, "max_size"),
-        "keep": sorted({w for s in stores for w in s.options["keep"] or ()}),
-    }
-    if fixed:
-        options["keep"] = None
+    options = _merged_options(stores)
     if was_inexact or not exact:
         options["inexact"] = True
     return CountStore(vocabulary, unigrams, matrices, facts, options, run={"merged": len(stores)})
+
+
+def _merged_options(stores: tuple[CountStore, ...]) -> dict[str, Any]:
+    """What the options of a merged store are; the order of the stores does not matter."""
+    first = stores[0].options
+    found = {name: [one.options[name] for one in stores] for name in first if name != "inexact"}
+    options = {
+        name: values[0] if all(value == values[0] for value in values) else None for name, values in found.items()
+    }
+    errors = {value for value in found["errors"] if value != "strict"}  # strict text reads the same under any policy
+    if len(errors) > 1:
+        raise ValueError(
+            f"the stores differ in errors ({' and '.join(sorted(errors))}); count one of them again with the other's"
+        )
+    for name in ("min_count", "max_size", "wordlist_exempt"):
+        options[name] = max_or_none(stores, name)
+    return {
+        **options,
+        "errors": errors.pop() if errors else "strict",
+        "merge_unk": any(found["merge_unk"]),
+        "keep_ids": False,
+        "keep": None
+        if first["fixed_vocabulary"]
+        else sorted({word for words in found["keep"] for word in words or ()}),
+    }
 
 
 def max_or_none(stores: tuple[CountStore, ...], name: str) -> int | None:

@@ -18,7 +18,7 @@ from .counts import CountStore
 from .selection import Filter, as_words
 from .spool import parse_memory
 from .text import ERRORS, as_function
-from .vocabulary import Normalization, Vocabulary
+from .vocabulary import Normalization, Vocabulary, encode_word
 
 MAX_LAG = 100  # each lag is a matrix of its own, read as three memory maps; windows may be wider
 DEFAULT_LAG = 7  # serves SENS at any window up to 7, SSID with r = 4 (lags 1..7) and EM with r = 7
@@ -121,6 +121,8 @@ def make_plan(
     function = as_function(tokenizer)
     if not isinstance(unk, str) or not unk:
         raise ValueError(f"unk is {unk!r}; expected a non-empty word")
+    encode_word(unk, "unk")
+    _check_tokens("unk", [unk])
     fixed = given_fixed = None
     kept = as_words("keep", keep)
     if vocabulary is not None:
@@ -187,7 +189,9 @@ def make_plan(
         oov=oov,
         merge_unk=check_bool("merge_unk", merge_unk),
         errors=errors,
-        max_token_bytes=None if max_token_bytes is None else check_int("max_token_bytes", max_token_bytes, 1),
+        max_token_bytes=None
+        if max_token_bytes is None
+        else check_int("max_token_bytes", max_token_bytes, 1, 2**31 - 1),
         subsample=None if subsample is None else check_real("subsample", subsample, above=0),
         seed=check_int("random_state", random_state, 0, 2**64 - 1),
         keep_ids=check_bool("keep_ids", keep_ids),

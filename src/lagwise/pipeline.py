@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from . import store as disk
+from ._files import naming
 from ._version import __version__
 from .counts import CountStore
 from .options import Plan
@@ -60,6 +61,7 @@ def run_count(
                 n_threads=plan.n_threads,
                 progress=plan.progress,
                 folder=work if plan.memory is not None else None,
+                memory=plan.memory,
             )
             prepared = prepare_scanned(scanned, plan, work, {"scan": time.perf_counter() - clock})
             del scanned
@@ -196,8 +198,9 @@ def _keep(checkpoint: Checkpoint, prepared: Prepared) -> None:
     prepared.stream.flush()
     (checkpoint.folder / "vocabulary.txt").write_bytes(prepared.vocabulary.dumps())
     if prepared.ids is not None and prepared.types is not None and prepared.type_counts is not None:
-        np.save(checkpoint.folder / "ids.npy", prepared.ids)
-        np.save(checkpoint.folder / "type_counts.npy", prepared.type_counts)
+        with naming(checkpoint.folder):
+            np.save(checkpoint.folder / "ids.npy", prepared.ids)
+            np.save(checkpoint.folder / "type_counts.npy", prepared.type_counts)
         (checkpoint.folder / "types.txt").write_bytes(prepared.types.dumps())
     checkpoint.scanned(
         {

@@ -14,8 +14,9 @@ import numpy as np
 
 from .sources import Block
 from .spool import Pieces
-from .vocabulary import Normalization, fold_token
+from .vocabulary import Normalization, encode_word, fold_token
 
+FILE_END = object()  # among lines of tokens: the end of a file
 _DIGITS = {None: 0, "0": 1, "NUM": 2}
 
 
@@ -248,12 +249,13 @@ def fold_types(result: Scanned, normalization: Normalization) -> None:
 
 
 def scan_token_lists(
-    token_lines: Iterable[Iterable[str] | None],
+    token_lines: Iterable[Any],
     normalization: Normalization,
     max_token_bytes: int | None,
     folder: Path | None = None,
 ) -> Scanned:
-    """Scan lines that are already lists of tokens; each is one word whatever characters it holds. None ends a file."""
+    """Scan lines that are already lists of tokens; each is one word whatever characters it holds.
+    `FILE_END` among them ends a file."""
     from ._kernels import ids as ids_kernel
     from ._kernels.tokens import LINE_END, REJECTED, WordTable
 
@@ -262,18 +264,22 @@ def scan_token_lists(
     result = Scanned(table, np.empty(0, np.int64), Pieces(folder))
     counts: list[int] = []
     buffer: list[int] = []
-    for tokens in token_lines:
-        if tokens is None:
+    for row, tokens in enumerate(token_lines):
+        if tokens is FILE_END:
             buffer.append(ids_kernel.FILE_END)
             continue
+        if isinstance(tokens, (str, bytes)) or not isinstance(tokens, Iterable):
+            raise TypeError(
+                f"row {row} gave {tokens!r} ({type(tokens).__name__}) as its tokens; expected a list of str"
+            )
         for token in tokens:
-            number = known.get(token)
+            number = known.get(token) if isinstance(token, str) else None
             if number is None:
                 if not isinstance(token, str):
-                    raise TypeError(f"a token is {token!r} ({type(token).__name__}); expected str")
-                folded = fold_token(token, normalization).encode("utf-8", "surrogateescape")
+                    raise TypeError(f"row {row} holds the token {token!r} ({type(token).__name__}); expected str")
+                folded = encode_word(fold_token(token, normalization), f"a token of row {row}")
                 if not folded:
-                    raise ValueError("a token is empty; leave empty tokens out")
+                    raise ValueError(f"row {row} holds an empty token; leave empty tokens out")
                 number = REJECTED if max_token_bytes and len(folded) > max_token_bytes else table.add(folded, 0)
                 known[token] = number
                 counts.extend([0] * (len(table) - len(counts)))

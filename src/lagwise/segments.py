@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from . import store as disk
+from ._files import naming
 from ._progress import Progress
 from .cooccurrence import BATCH_ENTRIES, Index, follow, index_stream, lag_rows, sum_rows, window_rows
 from .options import Plan
@@ -88,7 +89,8 @@ def count_stream(
                 _fill(sinks, index, plan, lambda done, begin=begin: bar.update(begin + done))  # type: ignore[misc]
                 for sink in sinks:
                     sink.close()
-                np.save(run / "unigrams.npy", np.diff(index.starts))
+                with naming(run):
+                    np.save(run / "unigrams.npy", np.diff(index.starts))
                 del index, ids
                 if on_finished is not None:
                     on_finished(number)

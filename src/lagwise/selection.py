@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .text import Scanned
-from .vocabulary import Normalization, Vocabulary, fold_token
+from .vocabulary import Normalization, Vocabulary, encode_word, fold_token
 
 DROP = -4  # as in ext/ids.pyx: a token that leaves no trace
 
@@ -169,4 +169,5 @@ def as_words(name: str, value: Any) -> tuple[str, ...]:
     for word in words:
         if not isinstance(word, str) or not word:
             raise ValueError(f"{name} holds {word!r}; expected non-empty str words")
+        encode_word(word, f"a word of {name}")
     return words

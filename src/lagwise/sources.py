@@ -123,6 +123,8 @@ class _Reader:
 
     def _pull(self, size: int, exact: bool = False) -> bytes:
         data = self.stream.read(size) or b""
+        if not isinstance(data, (bytes, bytearray, memoryview)):
+            raise TypeError(f"{self.name} reads {type(data).__name__}; expected a file opened in binary mode")
         while exact and len(data) < size:
             more = self.stream.read(size - len(data))
             if not more:
@@ -175,8 +177,10 @@ class _Reader:
                 if out:
                     yield out
             data = data or self._pull(1 << 18)
-            if kind == "gzip":
-                data = data.lstrip(b"\0")  # padding between members
+            while kind in ("gzip", "xz") and data and not data.strip(b"\0"):
+                data = self._pull(1 << 18)  # padding between and behind members
+            if kind in ("gzip", "xz"):
+                data = data.lstrip(b"\0")
             if not data:
                 return
 
@@ -204,6 +208,8 @@ def _open(source: Any) -> tuple[BinaryIO, bool]:
     if not isinstance(source, str):
         return source, False
     if source == "-":
+        if sys.stdin is None:
+            raise OSError("standard input is closed; give a file, or text through a pipe")
         return sys.stdin.buffer, False
     if "://" in source:
         try:
@@ -214,8 +220,20 @@ def _open(source: Any) -> tuple[BinaryIO, bool]:
     return open(source, "rb", buffering=0), True
 
 
-def read_blocks(sources: Iterable[Any], block_bytes: int | None = None) -> Iterator[Block]:
+def read_blocks(
+    sources: Iterable[Any], block_bytes: int | None = None, longest: int | None = None, memory: int | None = None
+) -> Iterator[Block]:
     """Yield the text of all sources as padded blocks; no token or character lies in two blocks.
+
+    Parameters
+    ----------
+    block_bytes : int, optional
+        Text read at a time.
+    longest : int, optional
+        Of a run without white space that is longer than a block and this, only the beginning is kept, which is still
+        longer than `longest` bytes.
+    memory : int, optional
+        Refuse a run without white space that takes more bytes than a quarter of this.
 
     Raises
     ------
@@ -248,12 +266,19 @@ def read_blocks(sources: Iterable[Any], block_bytes: int | None = None) -> Itera
                     filled += count
                 if first and (filled >= 3 or ended):
                     first = False
-                    if data[:3].tobytes() == _BOM:
+                    if filled >= 3 and data[:3].tobytes() == _BOM:
                         data[: filled - 3] = data[3:filled].copy()
                         filled -= 3
                 size = filled if ended else tokens.last_space(data, filled)
                 if first:
                     size = 0
+                if not size and not ended and longest is not None and filled > longest + 4:
+                    filled = _shortened(data, longest + 1)
+                if memory is not None and filled - size > memory // 4:
+                    raise ValueError(
+                        f"{name} holds a run of more than {memory // 4} bytes without white space, too long for "
+                        f"memory={memory}; raise it, or pass max_token_bytes= to leave such tokens out"
+                    )
                 carry = data[size:filled].copy()
                 data[size] = 32
                 data[size + 1 : size + padding] = 0
@@ -262,6 +287,14 @@ def read_blocks(sources: Iterable[Any], block_bytes: int | None = None) -> Itera
         finally:
             if opened:
                 stream.close()
+
+
+def _shortened(data: np.ndarray, least: int) -> int:
+    """How many bytes to keep of a long run: at least this many, up to the end of a character."""
+    end = least
+    while end < least + 3 and (data[end] & 0xC0) == 0x80:
+        end += 1
+    return end
 
 
 def lines_blocks(lines: Iterable[Any], block_bytes: int | None = None) -> Iterator[Block]:

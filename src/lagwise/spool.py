@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from ._files import write_all
+
 _UNITS = {
     "": 1,
     "B": 1,
@@ -62,7 +64,8 @@ class Pieces:
     def __init__(self, folder: Path | None = None):
         self._table: list[tuple[int, int]] = []  # length, table
         self._held: list[np.ndarray | None] = []
-        self._file = None if folder is None else tempfile.TemporaryFile(dir=folder)
+        self._folder = folder
+        self._file = None if folder is None else tempfile.TemporaryFile(dir=folder, buffering=0)
         if self._file is not None:
             weakref.finalize(self, self._file.close)
         self.length = 0
@@ -73,7 +76,7 @@ class Pieces:
         if self._file is None:
             self._held.append(raw)
         else:
-            raw.tofile(self._file)
+            write_all(self._file, np.ascontiguousarray(raw), self._folder)
 
     def __iter__(self) -> Iterator[tuple[np.ndarray, int]]:
         if self._file is not None:
@@ -107,7 +110,7 @@ class Stream:
     def __init__(self, capacity: int, path: Path | None = None):
         self.length, self.path = 0, path
         self._array = np.empty(capacity if path is None else 0, dtype=np.int32)
-        self._file = None if path is None else open(path, "ab+")
+        self._file = None if path is None else open(path, "ab+", buffering=0)
         if self._file is not None:
             weakref.finalize(self, self._file.close)
 
@@ -122,7 +125,7 @@ class Stream:
         if self._file is None:
             self._array[self.length : self.length + len(ids)] = ids
         else:
-            ids.tofile(self._file)
+            write_all(self._file, np.ascontiguousarray(ids), self.path)
         self.length += len(ids)
 
     def room(self, size: int) -> np.ndarray:

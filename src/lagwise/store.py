@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from ._files import write_all
+
 FORMAT = "lagwise-counts"
 VERSION = 1
 _HEADER = 128  # bytes of every .npy header written here
@@ -36,13 +38,8 @@ class ArrayWriter:
         self._write(b" " * _HEADER, "wb")
 
     def _write(self, data: Any, mode: str = "ab") -> None:
-        view = memoryview(data).cast("B")
-        try:
-            with open(self.path, mode, buffering=0) as file:
-                while len(view):
-                    view = view[file.write(view) :]
-        except OSError as error:
-            raise OSError(error.errno, f"{error.strerror} while writing", str(self.path)) from None
+        with open(self.path, mode, buffering=0) as file:
+            write_all(file, data, self.path)
 
     def append(self, values: np.ndarray) -> None:
         """Add values behind those written."""
@@ -214,6 +211,8 @@ def read_meta(path: Path) -> dict[str, Any]:
     if not path.is_dir() or not is_store(path):
         raise ValueError(f"{path} is not a count store (no meta.json of lagwise); make one with lagwise count")
     meta = json.loads((path / "meta.json").read_text(encoding="utf-8"))
+    if not isinstance(meta.get("version"), int):
+        raise ValueError(f"{path} is damaged: its meta.json gives {meta.get('version')!r} as format version")
     if meta["version"] > VERSION:
         raise ValueError(
             f"{path} has store format {meta['version']}; this lagwise reads up to {VERSION}: upgrade lagwise"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain
 from pathlib import Path
@@ -13,7 +13,7 @@ import numpy as np
 
 from ._progress import Progress
 from ._threads import resolve_threads
-from .scanning import Place, Scanned, fold_types, scan_blocks, scan_token_lists
+from .scanning import FILE_END, Place, Scanned, fold_types, scan_blocks, scan_token_lists
 from .sources import Block, lines_blocks, list_sources, read_blocks, total_bytes
 from .spool import Stream
 from .vocabulary import Normalization, Vocabulary
@@ -105,6 +105,7 @@ def scan_text(
     n_threads: int | None,
     progress: bool | None,
     folder: Path | None = None,
+    memory: int | None = None,
 ) -> Scanned:
     """Scan text from files or from memory; the one entry for counting, encoding and inference."""
     threads = resolve_threads(n_threads)
@@ -127,12 +128,13 @@ def scan_text(
             "pass text in memory, also a generator of lines, through lines="
         )
     sources = list_sources(source)
-    blocks = read_blocks(sources)
+    whole_tokens = function is None and normalization.tokenizer == "whitespace"
+    blocks = read_blocks(sources, longest=max_token_bytes if whole_tokens else None, memory=memory)
     with Progress(progress, "reading text", total_bytes(sources), "B") as bar:
         report = lambda size, tokens: bar.update(size, f"{tokens / 1e6:.1f}M tokens")  # noqa: E731
         if function is not None:
             result = scan_token_lists(
-                (line if line is None else function(line) for line in _text_lines(blocks, errors)),
+                (FILE_END if line is None else function(line) for line in _text_lines(blocks, errors)),
                 normalization,
                 max_token_bytes,
                 folder,
@@ -159,6 +161,8 @@ def _scan_lines(
             f"lines= is one {type(lines).__name__}; expected an iterable of lines: lines=[text] for one line, "
             "lines=text.splitlines() for several, or a path as the first argument for a file"
         )
+    if isinstance(lines, Mapping):
+        raise TypeError(f"lines= is a {type(lines).__name__}; expected an iterable of lines: lines=texts.values()")
     lines = _rows(lines)
     if not hasattr(lines, "__iter__"):
         raise TypeError(f"lines= is a {type(lines).__name__}; expected an iterable of str or of token lists")

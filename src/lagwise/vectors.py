@@ -55,10 +55,8 @@ class WordVectors:
             row = int(np.flatnonzero(~np.isfinite(array).all(axis=1))[0])
             raise ValueError(f"the vector of {self.vocabulary[row]!r} holds NaN or infinity; vectors must be finite")
         self.vectors = array
-        self.counts = None if counts is None else np.asarray(counts, dtype=np.int64)
-        if self.counts is not None and self.counts.shape != (len(array),):
-            raise ValueError(f"counts have shape {self.counts.shape}; expected ({len(array)},)")
-        self.meta = dict(meta or {})
+        self.counts = None if counts is None else _counts(counts, len(array))
+        self.meta = _json(meta)
         self._unit: np.ndarray | None = None
 
     def __len__(self) -> int:
@@ -92,9 +90,11 @@ class WordVectors:
     def id(self, word: str) -> int:
         """Row of a word, as given or folded like the text was; KeyError with close spellings if it is unknown."""
         index = self.vocabulary.index
+        if not isinstance(word, str):
+            raise TypeError(f"got {word!r} ({type(word).__name__}); expected a word")
         if word in index:
             return index[word]
-        folded = self.vocabulary.normalize(word) if isinstance(word, str) else word
+        folded = self.vocabulary.normalize(word)
         if folded in index:
             return index[folded]
         raise KeyError(unknown_word_message(str(word), self.words))
@@ -106,7 +106,8 @@ class WordVectors:
         """Vector of a word (n_dimensions,), or of several (n, n_dimensions)."""
         if isinstance(word, str):
             return np.array(self.vectors[self.id(word)])
-        return np.array(self.vectors[[self.id(one) for one in word]]).reshape(len(word), self.n_dimensions)
+        rows = [self.id(one) for one in _several(word)]
+        return np.array(self.vectors[rows]).reshape(len(rows), self.n_dimensions)
 
     def similarity(self, first: str, second: str) -> float:
         """Cosine of two words; 0 where one of them has no direction."""
@@ -142,10 +143,13 @@ class WordVectors:
                     target += sign * self.unit[excluded[-1]].astype(np.float64)
                 else:
                     vector = _real_numbers("a vector", item).astype(np.float64)
-                    if vector.shape != (self.n_dimensions,) or not np.isfinite(vector).all():
+                    if vector.shape != (self.n_dimensions,):
                         raise ValueError(
-                            f"a vector has shape {vector.shape}; expected {self.n_dimensions} finite numbers"
+                            f"got {item!r}, of shape {vector.shape}; expected a word or {self.n_dimensions} finite numbers"
                         )
+                    if not np.isfinite(vector).all():
+                        raise ValueError("a vector holds NaN or infinity; expected finite numbers")
+                    vector = vector / (np.abs(vector).max(initial=0) or 1.0)  # safe from under- and overflow
                     target += sign * vector / (np.linalg.norm(vector) or 1.0)
         if not _listed(positive) and not _listed(negative):
             raise ValueError("no words given; name at least one")
@@ -192,7 +196,7 @@ class WordVectors:
 
     def doesnt_match(self, words: Iterable[str]) -> str:
         """The word farthest from the mean direction of all."""
-        listed = list(words)
+        listed = _several(words)
         if not listed:
             raise ValueError("no words given; name at least one")
         rows = self.unit[[self.id(word) for word in listed]].astype(np.float64)
@@ -200,7 +204,7 @@ class WordVectors:
 
     def subset(self, words: Iterable[str]) -> WordVectors:
         """The vectors of some words, in the order given."""
-        listed = list(dict.fromkeys(words))
+        listed = list(dict.fromkeys(_several(words)))
         rows = [self.id(word) for word in listed]
         vocabulary = Vocabulary((self.words[row] for row in dict.fromkeys(rows)), self.vocabulary.normalization)
         rows = list(dict.fromkeys(rows))
@@ -254,10 +258,12 @@ class WordVectors:
             As for `lagwise.export.read_vectors`.
         """
         if format in (None, "lagwise"):
+            if options:
+                raise TypeError(f"lagwise's own files take no options, but {', '.join(options)} was given")
             from ._files import load_tensors
+            from ._load import rebuild
 
-            _, tensors, meta = load_tensors(path, "word-vectors")
-            return cls._from_tensors(tensors, meta)
+            return rebuild(cls, *load_tensors(path, "word-vectors")[1:], path)
         from .export import read_vectors
 
         return read_vectors(path, format, **options)
@@ -292,12 +298,43 @@ def _as_vocabulary(words: Any) -> Vocabulary:
     return Vocabulary(words)
 
 
+def _several(words: Any) -> list[Any]:
+    if isinstance(words, (str, bytes)) or not isinstance(words, Iterable):
+        raise TypeError(f"got {words!r} ({type(words).__name__}); expected several words")
+    return list(words)
+
+
+def _counts(counts: Any, n_words: int) -> np.ndarray:
+    array = np.asarray(counts)
+    if array.dtype.kind not in "iu" and not (array.dtype.kind == "f" and (array == np.floor(array)).all()):
+        raise TypeError(f"counts hold {array.dtype} values that are no whole numbers; expected integers")
+    if array.shape != (n_words,):
+        raise ValueError(f"counts have shape {array.shape}; expected ({n_words},)")
+    if array.size and not 0 <= array.min() <= array.max() < 2.0**63:
+        raise ValueError(f"counts run from {array.min()} to {array.max()}; expected 0 to 2**63 - 1")
+    return array.astype(np.int64)
+
+
+def _json(meta: Any) -> dict[str, Any]:
+    """Metadata as it will be read back."""
+    import json
+
+    if not isinstance(meta, (dict, type(None))):
+        raise TypeError(f"meta is {meta!r}; expected a dict of JSON values")
+    try:
+        return json.loads(json.dumps(meta or {}, allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"meta cannot be saved as JSON ({error}); use str, finite numbers, lists and dicts") from None
+
+
 def _real_numbers(name: str, values: Any) -> np.ndarray:
     """An array of float16, float32 or float64; other real numbers become float64."""
     try:
         array = np.asarray(values)
     except ValueError as error:
         raise ValueError(f"{name}: rows of unequal length ({error})") from None
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise ValueError(f"{name} hold masked values; fill or leave them out first")
     if array.dtype.kind not in "fiub":
         raise TypeError(f"{name} hold {array.dtype} values; expected real numbers")
     return array if array.dtype.name in _DTYPES else array.astype(np.float64)

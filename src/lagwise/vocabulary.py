@@ -177,6 +177,16 @@ class Vocabulary(Sequence[str]):
         return vocabulary
 
 
+def encode_word(word: str, what: str) -> bytes:
+    """The bytes of a word; ValueError where it holds what no bytes stand for."""
+    try:
+        return word.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"{what}, {word!r}, holds a lone surrogate at character {error.start}; clean it first"
+        ) from None
+
+
 _DIGITS = re.compile(r"\d")
 _DIGIT_RUNS = re.compile(r"\d+")
 

@@ -11,6 +11,15 @@ from typing import Annotated, Any
 
 import typer
 
+
+def _version(asked: bool) -> None:
+    if asked:
+        from .._version import __version__
+
+        print(__version__)
+        raise typer.Exit
+
+
 app = typer.Typer(
     name="lagwise",
     no_args_is_help=True,
@@ -19,6 +28,16 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Count text once; fit word vectors, linear dynamical systems and hidden Markov models.",
 )
+
+
+@app.callback()
+def _all_commands(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but results and errors.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")]
@@ -51,8 +70,11 @@ def emit(result: dict[str, Any]) -> None:
 
 def say(text: str, quiet: bool = False) -> None:
     """Print a line for people on standard error."""
-    if not quiet:
-        print(text, file=sys.stderr)
+    if not quiet and sys.stderr is not None:
+        try:
+            print(text, file=sys.stderr)
+        except OSError:
+            pass  # nobody reads; the work is done all the same
 
 
 def table(facts: dict[str, Any]) -> None:
@@ -96,11 +118,23 @@ def grid(header: list[str], rows: list[list[str]]) -> None:
 _MANY = ("--similarity",)  # options that take several values at once
 
 
+def _is_ours(argument: str) -> bool:
+    """Whether an argument names a file of lagwise (a safetensors file), which is no value of such an option."""
+    try:
+        with open(argument, "rb") as handle:
+            head = handle.read(9)
+    except OSError:
+        return False
+    return len(head) == 9 and head[8:] == b"{" and int.from_bytes(head[:8], "little") < 1 << 32
+
+
 def _spread(arguments: list[str]) -> list[str]:
-    """Write `--option a b` as `--option a --option b` for options that take several values."""
+    """Write `--option a b` as `--option a --option b` for options that take several values, up to a file of lagwise."""
     result: list[str] = []
     option = None
     for argument in arguments:
+        if option is not None and _is_ours(argument):
+            option = None
         if argument.startswith("-"):
             option = argument if argument in _MANY else None
             if option is None:
@@ -151,6 +185,8 @@ def spoken(text: str) -> str:
         )
 
     text = re.sub(r"\b([a-z_]+)=([\"']?)([\w.<>-]*)\2", flag, text)
+    text = re.sub(r"\b(n_components|random_state|n_threads)\b", lambda match: f"--{_SPELLING[match[1]]}", text)
+    text = re.sub(r"(--[\w-]+) \(\1\)", r"\1", text)
     return " ".join(text.split())
 
 
@@ -168,7 +204,8 @@ def run(arguments: list[str] | None = None) -> int:
                 warnings.showwarning = _warn  # type: ignore[assignment]
             return _run(given)
     finally:
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
 
 
 def _run(given: list[str]) -> int:

@@ -15,6 +15,7 @@ Files = Annotated[list[str], typer.Argument(help="Files, folders or globs; - is 
 
 @app.command()
 def count(
+    context: typer.Context,
     files: Files,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the store to write.")],
     min_count: Annotated[int, typer.Option(help="Words that occur less often are outside the vocabulary.")] = 5,
@@ -77,9 +78,10 @@ def count(
         from ..merging import append as add
         from ..merging import load_store
 
+        _only_own_options(context)
         longer = add(load_store(append), source, wordlist=wordlist, n_threads=threads, progress=not quiet)
         longer.save(output, overwrite=force)
-        _app.say(f"{output}: {len(longer.vocabulary)} words of {longer.n_tokens} tokens", quiet)
+        _report(output, longer, json, quiet)
         return
     store = count_to_store(
         output,
@@ -114,13 +116,26 @@ def count(
         random_state=seed,
         **where,
     )
+    _report(output, store, json, quiet)
+
+
+def _only_own_options(context: typer.Context) -> None:
+    """Refuse options of a count beside --append: those of the store apply."""
+    fitting = {"files", "output", "append", "wordlist", "threads", "force", "quiet", "json", "debug"}
+    asked = {name for name in context.params if context.get_parameter_source(name).name == "COMMANDLINE"}
+    if asked - fitting:
+        named = ", ".join("--" + name.replace("_", "-") for name in sorted(asked - fitting))
+        raise ValueError(f"--append counts by the options of its store; leave out {named}")
+
+
+def _report(output: Path, store: Any, json: bool, quiet: bool) -> None:
     summary = {
         "store": str(output),
         "words": len(store.vocabulary),
         "tokens": store.n_tokens,
         "lines": store.n_lines,
         "nonzeros": sum(store.nnz.values()),
-        "seconds": store.run["seconds"],
+        "seconds": store.run.get("seconds"),
     }
     if json:
         _app.emit(summary)

@@ -121,7 +121,7 @@ def _fit_text(
     except KeyboardInterrupt:
         if hasattr(model, "startprob_"):
             model.save(output, overwrite=force)
-            _app.say(f"interrupted after {model.n_iter_} iterations; the model so far is in {output}", quiet)
+            _app.say(f"interrupted after {model.n_iter_} iterations; the model so far is in {output}")
         raise
     model.save(output, overwrite=force)
     return {

@@ -77,7 +77,7 @@ def lds(
     except KeyboardInterrupt:
         if hasattr(model, "A_"):
             model.save(output, overwrite=force)
-            _app.say(f"{output}: the best iterate so far, number {model.best_iter_}", quiet)
+            _app.say(f"{output}: the best iterate so far, number {model.best_iter_}")
         raise
     model.save(output, overwrite=force)
     summary = {

@@ -118,7 +118,7 @@ def sens(
     except KeyboardInterrupt:
         if model.__dict__.get("interrupted_"):
             model.word_vectors().save(output, dtype=dtype, overwrite=force)
-            _app.say(f"interrupted: {output} holds the vectors reached, residual {model.residual_:.1e}", quiet)
+            _app.say(f"interrupted: {output} holds the vectors reached, residual {model.residual_:.1e}")
         raise
     model.word_vectors().save(output, dtype=dtype, overwrite=force)
     if not model.converged_:
@@ -230,7 +230,7 @@ def evaluate(
     ]
     against = [[compare_similarity(models[0], other, file, case) for file in files] for other in models[1:]]
     if json:
-        _app.emit(_evaluation(names, scores, answers, against))
+        _app.emit(_evaluation(names, files, scores, answers, against))
     else:
         _print_evaluation(names, scores, answers, against)
 
@@ -244,25 +244,31 @@ def _similarity_files(path: Path) -> list[Path]:
     return found
 
 
+def _set_names(row: Any, files: list[Path]) -> list[str]:
+    """Names of the sets; whole paths where two files share a name."""
+    names = [one.name for one in row]
+    return names if len(set(names)) == len(names) else [str(file) for file in files]
+
+
 def _average(row: Any) -> float | None:
     """Mean correlation of the sets that have one."""
     scores = [one.rho for one in row if one.defined]
     return sum(scores) / len(scores) if scores else None
 
 
-def _evaluation(names: list[str], scores: Any, answers: Any, against: Any) -> dict[str, Any]:
+def _evaluation(names: list[str], files: list[Path], scores: Any, answers: Any, against: Any) -> dict[str, Any]:
     result: dict[str, Any] = {}
-    for number, (name, row, answer) in enumerate(zip(names, scores, answers)):
+    for number, (vectors, row, answer) in enumerate(zip(names, scores, answers)):
         entry: dict[str, Any] = {
             "similarity": {
-                one.name: {
+                name: {
                     "spearman": one.rho if one.defined else None,
                     "low": one.low if one.defined else None,
                     "high": one.high if one.defined else None,
                     "pairs": one.n_pairs,
                     "used": one.n_used,
                 }
-                for one in row
+                for name, one in zip(_set_names(row, files), row)
             }
         }
         if row:
@@ -277,8 +283,8 @@ def _evaluation(names: list[str], scores: Any, answers: Any, against: Any) -> di
                 for section, (right, asked, unknown) in answer.sections.items()
             }
         if number:
-            entry["first minus this"] = {one.name: difference for one, difference in zip(row, against[number - 1])}
-        result[name] = entry
+            entry["first minus this"] = dict(zip(_set_names(row, files), against[number - 1]))
+        result[vectors] = entry
     return result
 
 
