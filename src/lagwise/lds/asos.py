@@ -255,10 +255,10 @@ def maximise(
         How many eigenvalues were moved: "lead" (D), "radius" (A) and "floor" (Q).
     """
     S_xx, S_10 = expected.S_xx, expected.S_10
-    inverse = np.linalg.inv(floor_psd(S_xx, np.finfo(np.float64).eps)[0])
-    A, radius = clip_radius(S_10 @ inverse)
-    Q, floor = floor_psd(S_xx - A @ S_10.T) if update_Q else (parameters.Q, 0)
-    with covariances.tall.running():
+    with covariances.tall.running():  # small decompositions too: on one thread they take milliseconds
+        inverse = np.linalg.inv(floor_psd(S_xx, np.finfo(np.float64).eps)[0])
+        A, radius = clip_radius(S_10 @ inverse)
+        Q, floor = floor_psd(S_xx - A @ S_10.T) if update_Q else (parameters.Q, 0)
         C = covariances.tall.mix(expected.Y, inverse, out=expected.Y)
         covariances.clean(C)
         M, above = S_xx, 0
