@@ -46,6 +46,8 @@ class Expectations(NamedTuple):
     log_likelihood : float
         Nats a token of the parameters that the expectations were taken under.
     moments : FilteredMoments
+    B : ndarray of float64, shape (r + 1, h, h)
+        N' Psi_k N for k = 0..r.
     """
 
     S_xx: np.ndarray
@@ -53,6 +55,7 @@ class Expectations(NamedTuple):
     Y: np.ndarray
     log_likelihood: float
     moments: FilteredMoments
+    B: np.ndarray
 
 
 def filtered_moments(
@@ -240,7 +243,21 @@ def expectations(
             scratch = covariances.rmatmat(k, observation.N, out=product)
             tall.mix(scratch, LT @ tails[k], Y, add=True)
         S_xx, S_10 = smoothed_moments(A, state, moments)
-    return Expectations(S_xx, S_10, Y, value, moments)
+    return Expectations(S_xx, S_10, Y, value, moments, B)
+
+
+def horizon_error(expected: Expectations, parameters: Parameters, covariances: Any) -> float:
+    """How much the horizon matters: relative change of E[xhat xhat'] when the last lag is left to the model.
+
+    Beyond the horizon the model's own prediction stands for the data. Where the two agree at the last lag, later lags
+    would add little; 0 says that they would add nothing.
+    """
+    with covariances.tall.running():
+        observation = observe(parameters, covariances)
+        state = steady_state(parameters.A, parameters.Q, observation)
+        shorter = filtered_moments(parameters.A, state, observation, expected.B[:-1]).X[0]
+    whole = expected.moments.X[0]
+    return float(np.linalg.norm(shorter - whole) / max(np.linalg.norm(whole), np.finfo(np.float64).tiny))
 
 
 def maximise(

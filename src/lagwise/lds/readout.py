@@ -262,7 +262,7 @@ class Readout:
 
 def check_data(X: Any, space: Any) -> np.ndarray:
     """A numeric series as the model wants it; ValueError where the number of coordinates differs."""
-    y = check_series(X)
+    y = check_series(X, empty=True)
     if y.shape[1] != space.n_features:
         raise ValueError(f"the series has {y.shape[1]} coordinates, the model {space.n_features}")
     return y
