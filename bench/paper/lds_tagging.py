@@ -17,12 +17,13 @@ import itertools
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
 import lagwise as lw
 from bench.common import CACHE, SHARED, corpus
-from lagwise.counting import count_to_store
+from bench.lds_store import LINES, lds_store
 
 Sentences = list[list[str]]
 
@@ -77,19 +78,7 @@ class Workshop:
         self.options = options
         self.text = corpus(options.lines, clean=False)
         self.name = f"lds-{options.lines}-{options.vocabulary}"
-        store = CACHE / f"{self.name}-store"
-        if not store.exists():
-            count_to_store(
-                store,
-                self.text,
-                tokenizer="words",
-                digits="0",
-                max_size=options.vocabulary,
-                boundary="none",
-                oov="unk",
-                max_lag=10,
-            )
-        self.counts = lw.load(store)
+        self.counts = lds_store(options.lines, options.vocabulary)
         self.vocabulary = self.counts.vocabulary
 
     def model(self, iterations: int | None = None, dim: int | None = None, **changes) -> lw.LDS:
@@ -174,7 +163,7 @@ def features(workshop: Workshop) -> dict[str, Callable[[Sentences], np.ndarray]]
             ("SGNS", 1, 3, options.dim),
             ("CBOW, twice the dimension", 0, 5, 2 * options.dim),
         ):
-            out[name] = lambda sentences, table=workshop.peer(sg, epochs, dim): workshop.types(table, sentences)
+            out[name] = partial(workshop.types, workshop.peer(sg, epochs, dim))
     if "steps" in groups:
         for steps in (10, 20, 40, 80):
             out[f"EM smoothed, {steps} iterations"] = smoothed(workshop.model(steps))
@@ -194,7 +183,7 @@ def features(workshop: Workshop) -> dict[str, Callable[[Sentences], np.ndarray]]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--lines", type=int, default=202_574)
+    parser.add_argument("--lines", type=int, default=LINES)
     parser.add_argument("--vocabulary", type=int, default=20_000)
     parser.add_argument("--dim", type=int, default=100)
     parser.add_argument("--pseudocount", type=float, default=50)
