@@ -34,8 +34,9 @@ class Readout:
 
     def __init__(self, parameters: Parameters, space: Any, S_xx: np.ndarray, unknown: str = "zero"):
         self.parameters, self.space, self.S_xx, self.unknown = parameters, space, S_xx, unknown
-        self.observation = observe(parameters, space)
-        self.state = steady_state(parameters.A, parameters.Q, self.observation)
+        with space.tall.running():
+            self.observation = observe(parameters, space)
+            self.state = steady_state(parameters.A, parameters.Q, self.observation)
         self.recursion = Recursion.of(parameters.A, self.state, space.dtype)
 
     @cached_property
