@@ -156,7 +156,6 @@ def features(workshop: Workshop) -> dict[str, Callable[[Sentences], np.ndarray]]
         out["EM smoothed, whitened unit"] = smoothed(em, whiten=True, unit=True)
         out["EM smoothed + type"] = with_types(em)
         out["EM smoothed + unit type"] = with_types(em, whole=False)
-        out["EM whitened unit + unit type"] = with_types(em, whole=False, whiten=True, unit=True)
     if "peers" in groups:
         for name, sg, epochs, dim in (
             ("CBOW", 0, 5, options.dim),
@@ -187,7 +186,7 @@ def main() -> None:
     parser.add_argument("--vocabulary", type=int, default=20_000)
     parser.add_argument("--dim", type=int, default=100)
     parser.add_argument("--pseudocount", type=float, default=50)
-    parser.add_argument("--iterations", type=int, default=50)
+    parser.add_argument("--iterations", type=int, default=40)
     parser.add_argument("--em-lags", type=int, default=7)
     parser.add_argument("--ssid-lags", type=int, default=4)
     parser.add_argument("--seeds", type=int, default=5)
