@@ -1,6 +1,6 @@
 """The log-likelihood of text rises at every EM iteration: 60 iterations, float64, V = 10,000, h = 50.
 
-python bench/paper/lds_likelihood.py [--text FILE] [--iterations 60] [--pseudocounts 1 10 100]
+python -m bench.paper.lds_likelihood [--texts wikitext2 wikipedia] [--layouts stream lines gaps] [--pseudocounts 1 10 100]
 
 WikiText-2 train and the first 2M white-space tokens of the Wikipedia corpus of the shared material; one stream, lines,
 and gaps (oov "keep"). A step below -1e-9 of the log-likelihood above i.i.d. is a fall.
@@ -9,17 +9,15 @@ and gaps (oov "keep"). A step below -1e-9 of the log-likelihood above i.i.d. is 
 from __future__ import annotations
 
 import argparse
-import io
 import itertools
-import os
 import time
-from pathlib import Path
 
 import numpy as np
 
 import lagwise as lw
+from bench.common import SHARED, corpus
+from bench.lds_store import LINES
 
-SHARED = Path(os.environ.get("LAGWISE_SHARED", Path(__file__).resolve().parents[3] / "shared"))
 LAYOUTS = {
     "stream": {"boundary": "none", "oov": "unk"},
     "lines": {"boundary": "line", "oov": "unk"},
@@ -27,15 +25,13 @@ LAYOUTS = {
 }
 
 
-def wikipedia(tokens: int):
-    import zstandard
-
-    with open(SHARED / "corpora" / "wikipedia.txt.zst", "rb") as raw:
-        lines = io.TextIOWrapper(zstandard.ZstdDecompressor(max_window_size=2**27).stream_reader(raw), encoding="utf-8")
-        seen = 0
+def first_tokens(tokens: int):
+    """Lines of the Wikipedia corpus until so many white-space tokens have passed."""
+    seen = 0
+    with open(corpus(LINES, clean=False), encoding="utf-8") as lines:
         for line in lines:
-            seen += len(line.split())
             yield line
+            seen += len(line.split())
             if seen >= tokens:
                 return
 
@@ -56,7 +52,7 @@ def main() -> None:
             settings.update(tokenizer="whitespace", digits=None, merge_unk=LAYOUTS[layout]["oov"] == "unk")
             counts = lw.count(SHARED / "lm" / "wikitext2.train.txt", **settings)
         else:
-            counts = lw.count(lines=wikipedia(2_000_000), **settings)
+            counts = lw.count(lines=first_tokens(2_000_000), **settings)
         for pseudocount in options.pseudocounts:
             began = time.perf_counter()
             model = lw.LDS(options.dim, pseudocount=pseudocount, n_iter=options.iterations, tol=0, dtype="float64").fit(

@@ -1,186 +1,220 @@
 """Part-of-speech tagging by one token's embedding: SSID, EM, CBOW and SGNS on the same ids (UD English EWT).
 
-python bench/paper/lds_tagging.py [--lines 202574] [--dim 100] [--seeds 5] [--iterations 50] [--fine] [--peers]
+python -m bench.paper.lds_tagging [--group main|peers|steps|noise|starts|emission] [--part dev|test] [--seeds 5] [--fine]
 
-Trains on the first lines of the Wikipedia corpus beside the project (``../shared``, or the folder in LAGWISE_SHARED;
-``--text`` gives an unpacked copy), tags UD EWT train -> test with ``MLPClassifier((25,))``, each sentence a sequence.
-Prints the mean accuracy of the seeds and McNemar's exact test on pooled predictions.
+Trains on the first lines of the Wikipedia corpus (``corpus`` of bench/common.py), tags UD EWT train -> test, each
+sentence a sequence, with ``MLPClassifier((25,))`` on standardised columns. Settings are chosen with ``--part dev``;
+the test part is for the settings so chosen. Counts, models and peers' vectors are kept in the benchmark cache.
+
+Prints the mean accuracy over the classifier's seeds, and for each pair of features McNemar's exact test: one test a
+seed (predictions of different seeds on one token are not independent, so they are never pooled), the largest p shown.
 """
 
 from __future__ import annotations
 
 import argparse
-import io
 import itertools
-import os
 import time
 import warnings
-from pathlib import Path
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
 import lagwise as lw
+from bench.common import CACHE, SHARED, corpus
+from bench.lds_store import LINES, lds_store
 
-SHARED = Path(os.environ.get("LAGWISE_SHARED", Path(__file__).resolve().parents[3] / "shared"))
+Sentences = list[list[str]]
 
 
-def read_tagged(part: str, fine: bool) -> tuple[list[list[str]], list[str]]:
-    sentences, tags, current = [], [], []
+def read_tagged(part: str, fine: bool) -> tuple[Sentences, np.ndarray]:
+    """Sentences of UD EWT and the tags of all their tokens."""
+    sentences: Sentences = [[]]
+    tags = []
     for line in (SHARED / "tagged" / f"ud_ewt_{part}.tsv").read_text(encoding="utf-8").splitlines():
         if not line:
-            sentences.append(current)
-            current = []
+            sentences.append([])
             continue
         token, fine_tag, universal = line.split("\t")
-        current.append(token)
+        sentences[-1].append(token)
         tags.append(fine_tag if fine else universal)
-    return sentences + ([current] if current else []), tags
+    return [sentence for sentence in sentences if sentence], np.array(tags)
 
 
-def corpus_lines(path: str | None, n_lines: int):
-    if path:
-        with open(path, encoding="utf-8") as handle:
-            yield from itertools.islice(handle, n_lines)
-        return
-    import zstandard
-
-    with open(SHARED / "corpora" / "wikipedia.txt.zst", "rb") as raw:
-        stream = zstandard.ZstdDecompressor(max_window_size=2**27).stream_reader(raw)
-        yield from itertools.islice(io.TextIOWrapper(stream, encoding="utf-8"), n_lines)
-
-
-def evaluate(X: np.ndarray, y: np.ndarray, Xt: np.ndarray, seed: int) -> np.ndarray:
+def evaluate(X: np.ndarray, y: np.ndarray, Xt: np.ndarray, seed: int, epochs: int) -> np.ndarray:
+    """Predicted tags of one network."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.neural_network import MLPClassifier
+    from threadpoolctl import threadpool_limits
 
     warnings.simplefilter("ignore", ConvergenceWarning)
     scale = X.std(axis=0, dtype=np.float64)
     mean, scale = X.mean(axis=0, dtype=np.float64), np.where(scale > 0, scale, 1)
-    fitted = MLPClassifier((25,), random_state=seed, max_iter=40).fit(((X - mean) / scale).astype(np.float32), y)
-    return fitted.predict(((Xt - mean) / scale).astype(np.float32))
+    with threadpool_limits(1):
+        fitted = MLPClassifier((25,), random_state=seed, max_iter=epochs)
+        fitted.fit(((X - mean) / scale).astype(np.float32), y)
+        return fitted.predict(((Xt - mean) / scale).astype(np.float32))
 
 
 def mcnemar(a: np.ndarray, b: np.ndarray) -> float:
+    """Two-sided exact p of McNemar's test on which predictions are right."""
     from scipy.stats import binomtest
 
     only_a, only_b = int(np.sum(a & ~b)), int(np.sum(b & ~a))
     return float(binomtest(only_a, only_a + only_b).pvalue) if only_a + only_b else 1.0
 
 
-def peer_vectors(counts: lw.CountStore, lines: list[list[str]], dim: int, sg: int, epochs: int) -> np.ndarray:
-    from gensim.models import Word2Vec
-
-    model = Word2Vec(lines, vector_size=dim, window=3, sg=sg, epochs=epochs, workers=2, min_count=1, seed=0)
-    table = np.zeros((len(counts.vocabulary), dim), np.float32)
-    for i in range(len(table)):
-        if str(i) in model.wv:
-            table[i] = model.wv[str(i)]
-    return table
+def unit(X: np.ndarray) -> np.ndarray:
+    """Rows of unit length."""
+    size = np.linalg.norm(X, axis=1, keepdims=True)
+    return X / np.where(size > 0, size, 1)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--text")
-    parser.add_argument("--lines", type=int, default=202_574)
-    parser.add_argument("--vocabulary", type=int, default=20_000)
-    parser.add_argument("--dim", type=int, default=100)
-    parser.add_argument("--pseudocount", type=float, default=50)
-    parser.add_argument("--iterations", type=int, default=50)
-    parser.add_argument("--em-lags", type=int, default=7)
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--fine", action="store_true")
-    parser.add_argument("--peers", action="store_true")
-    parser.add_argument("--only", default="", help="comma-separated names of features")
-    parser.add_argument(
-        "--noises", default="", help="also these kinds of noise, and both starts before and after 20 steps"
-    )
-    options = parser.parse_args()
+class Workshop:
+    """Counts, models and vectors of one corpus, made once and kept in the benchmark cache."""
 
-    began = time.perf_counter()
-    counts = lw.count(
-        lines=corpus_lines(options.text, options.lines),
-        tokenizer="words",
-        digits="0",
-        max_size=options.vocabulary,
-        boundary="none",
-        oov="unk",
-        max_lag=max(7, options.em_lags),
-    )
-    print(f"counts: {counts}, {time.perf_counter() - began:.1f} s", flush=True)
-    train, tags = read_tagged("train", options.fine)
-    test, gold = read_tagged("test", options.fine)
-    gold_tags, tag_array = np.array(gold), np.array(tags)
-    features: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+    def __init__(self, options: argparse.Namespace):
+        self.options = options
+        self.text = corpus(options.lines, clean=False)
+        self.name = f"lds-{options.lines}-{options.vocabulary}"
+        self.counts = lds_store(options.lines, options.vocabulary)
+        self.vocabulary = self.counts.vocabulary
 
-    def add(name: str, embed) -> None:
-        if not options.only or name in options.only.split(","):
-            features[name] = (embed(train), embed(test))
-
-    def fit(**changes) -> lw.LDS:
-        began = time.perf_counter()
+    def model(self, iterations: int | None = None, dim: int | None = None, **changes) -> lw.LDS:
+        """A fitted model with the options of the command line and these changes."""
+        options = self.options
+        iterations, dim = options.iterations if iterations is None else iterations, dim or options.dim
         settings = {
             "pseudocount": options.pseudocount,
-            "n_iter": options.iterations,
             "em_lags": options.em_lags,
-            "tol": 1e-7,
+            "ssid_lags": options.ssid_lags,
+            "tol": 0,
             **changes,
         }
-        model = lw.LDS(options.dim, **settings).fit(counts)
+        # One run serves every number of iterations: a longer one goes on where the shorter stopped.
+        title = "-".join(f"{name}={value}" for name, value in sorted(settings.items()))
+        path = CACHE / f"{self.name}-{dim}-{title}-{iterations}.lds"
+        if path.exists():
+            return lw.load(path)
+        shorter = [int(p.stem.rsplit("-", 1)[1]) for p in CACHE.glob(f"{self.name}-{dim}-{title}-*.lds")]
+        done = max((n for n in shorter if n < iterations), default=None)
+        init = {} if done is None else {"init": lw.load(path.with_name(f"{self.name}-{dim}-{title}-{done}.lds"))}
+        began = time.perf_counter()
+        model = lw.LDS(dim, n_iter=iterations - (done or 0), **{**settings, **init}).fit(self.counts)
         print(
-            f"fit {changes}: {time.perf_counter() - began:.1f} s, {model.n_iter_} iterations from {model.start_}, "
-            f"{model.history_[0]:.4f} -> {model.history_[-1]:.4f} nats",
+            f"fit {dim} {title}: {time.perf_counter() - began:.1f} s, {model.n_iter_} iterations from {model.start_}, "
+            f"{model.history_[0]:.4f} -> {model.history_[-1]:.4f} nats, repairs {model.repairs_}",
             flush=True,
         )
+        model.save(path)
         return model
 
-    def type_rows(table: np.ndarray):
-        return lambda sentences: table[
-            [i for s in sentences for i in counts.vocabulary.lookup(counts.vocabulary.normalize(token) for token in s)]
-        ]
+    def types(self, table: np.ndarray, sentences: Sentences) -> np.ndarray:
+        """Rows of a table, one for each token."""
+        normalize = self.vocabulary.normalize
+        return table[self.vocabulary.lookup(normalize(token) for sentence in sentences for token in sentence)]
 
-    ssid = fit(n_iter=0)
-    em = fit()
-    types = type_rows(em.type_vectors())
-    add("SSID smoothed", ssid.transform)
-    add("EM filtered", lambda s: em.transform(s, kind="filtered"))
-    add("EM smoothed", em.transform)
-    add("EM smoothed whitened unit", lambda s: em.transform(s, whiten=True, unit=True))
-    add("EM smoothed + type", lambda s: np.hstack([em.transform(s), types(s)]))
-    for noise in filter(None, options.noises.split(",")):
-        model = fit(noise=noise, n_iter=20)
-        add(f"{noise} noise, 20 steps", model.transform)
-    if options.noises:
-        for whiten in (True, False):
-            for steps in (0, 20):
-                add(
-                    f"SSID {'whitened' if whiten else 'raw'}, {steps} steps",
-                    fit(whiten_ssid=whiten, n_iter=steps).transform,
-                )
-    if options.peers:
-        lines = [
-            [str(i) for i in counts.vocabulary.encode(lines=[line])[0]]
-            for line in corpus_lines(options.text, options.lines)
-        ]
+    def peer(self, sg: int, epochs: int, dim: int) -> np.ndarray:
+        """gensim's vectors of the same ids, window 3."""
+        path = CACHE / f"{self.name}-gensim-{'sgns' if sg else 'cbow'}-{dim}.npy"
+        if not path.exists():
+            from gensim.models import Word2Vec
+
+            ids, offsets = self.vocabulary.encode(self.text)
+            edges = np.append(offsets[offsets < len(ids)], len(ids))
+            names = np.array([str(i) for i in range(len(self.vocabulary))], dtype=object)
+            lines = [names[ids[a:b]].tolist() for a, b in itertools.pairwise(edges) if b > a]
+            began = time.perf_counter()
+            model = Word2Vec(lines, vector_size=dim, window=3, sg=sg, epochs=epochs, workers=2, min_count=1, seed=0)
+            print(f"gensim sg={sg} dim={dim}: {time.perf_counter() - began:.0f} s", flush=True)
+            table = np.zeros((len(names), dim), np.float32)
+            for i, name in enumerate(names):
+                if name in model.wv:
+                    table[i] = model.wv[name]
+            np.save(path, table)
+        return np.load(path)
+
+
+def features(workshop: Workshop) -> dict[str, Callable[[Sentences], np.ndarray]]:
+    """What is compared, by name: sentences -> one row a token."""
+    options, out = workshop.options, {}
+
+    def smoothed(model: lw.LDS, **how) -> Callable[[Sentences], np.ndarray]:
+        return lambda sentences: model.transform(sentences, **how)
+
+    def with_types(model: lw.LDS, whole: bool = True, **how) -> Callable[[Sentences], np.ndarray]:
+        vectors = model.type_vectors() if whole else unit(model.type_vectors())
+        return lambda sentences: np.hstack([model.transform(sentences, **how), workshop.types(vectors, sentences)])
+
+    groups = options.group.split(",")
+    if "main" in groups:
+        em = workshop.model()
+        out["SSID smoothed"] = smoothed(workshop.model(0))
+        out["EM filtered"] = smoothed(em, kind="filtered")
+        out["EM smoothed"] = smoothed(em)
+        out["EM smoothed, whitened unit"] = smoothed(em, whiten=True, unit=True)
+        out["EM smoothed + type"] = with_types(em)
+        out["EM smoothed + unit type"] = with_types(em, whole=False)
+    if "peers" in groups:
         for name, sg, epochs, dim in (
             ("CBOW", 0, 5, options.dim),
             ("SGNS", 1, 3, options.dim),
             ("CBOW, twice the dimension", 0, 5, 2 * options.dim),
         ):
-            add(name, type_rows(peer_vectors(counts, lines, dim, sg, epochs)))
+            out[name] = partial(workshop.types, workshop.peer(sg, epochs, dim))
+    if "steps" in groups:
+        for steps in (10, 20, 40, 80):
+            out[f"EM smoothed, {steps} iterations"] = smoothed(workshop.model(steps))
+    if "noise" in groups:
+        for noise in ("full", "diagonal", "spherical", "bohning"):
+            out[f"{noise} noise, 20 iterations"] = smoothed(workshop.model(20, noise=noise))
+    if "starts" in groups:
+        for whiten, steps in itertools.product((True, False), (0, 20)):
+            name = f"SSID {'whitened' if whiten else 'raw'}, {steps} iterations"
+            out[name] = smoothed(workshop.model(steps, **({} if whiten else {"whiten_ssid": False})))
+    if "emission" in groups:
+        for c_from, steps in itertools.product(("block", "regression"), (0, 20)):
+            name = f"C from {c_from}, {steps} iterations"
+            out[name] = smoothed(workshop.model(steps, **({} if c_from == "block" else {"c_from": c_from})))
+    return {name: embed for name, embed in out.items() if not options.only or name in options.only.split(";")}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--lines", type=int, default=LINES)
+    parser.add_argument("--vocabulary", type=int, default=20_000)
+    parser.add_argument("--dim", type=int, default=100)
+    parser.add_argument("--pseudocount", type=float, default=50)
+    parser.add_argument("--iterations", type=int, default=40)
+    parser.add_argument("--em-lags", type=int, default=7)
+    parser.add_argument("--ssid-lags", type=int, default=4)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--epochs", type=int, default=40, help="most epochs of the network")
+    parser.add_argument("--part", default="test", choices=["dev", "test"])
+    parser.add_argument("--group", default="main", help="comma-separated: main, peers, steps, noise, starts, emission")
+    parser.add_argument("--fine", action="store_true", help="the fine tags instead of the universal")
+    parser.add_argument("--only", default="", help="semicolon-separated names of features")
+    options = parser.parse_args()
 
     from joblib import Parallel, delayed
 
-    right = {}
-    jobs = Parallel(n_jobs=2)(
-        delayed(evaluate)(X, tag_array, Xt, seed) for X, Xt in features.values() for seed in range(options.seeds)
-    )
-    for number, name in enumerate(features):
-        guesses = jobs[number * options.seeds : (number + 1) * options.seeds]
-        right[name] = np.concatenate([guess == gold_tags for guess in guesses])
-        each = [np.mean(guess == gold_tags) for guess in guesses]
-        print(f"{name:32s} {np.mean(each):.4f}  (seeds {min(each):.4f} to {max(each):.4f})", flush=True)
+    workshop = Workshop(options)
+    train, tags = read_tagged("train", options.fine)
+    test, gold = read_tagged(options.part, options.fine)
+    right: dict[str, np.ndarray] = {}
+    print(f"{len(tags)} tokens -> {len(gold)} of {options.part}, {len(set(tags))} tags, {options.seeds} seeds")
+    for name, embed in features(workshop).items():
+        X, Xt = embed(train), embed(test)
+        guesses = Parallel(n_jobs=2)(
+            delayed(evaluate)(X, tags, Xt, seed, options.epochs) for seed in range(options.seeds)
+        )
+        right[name] = np.array([guess == gold for guess in guesses])
+        each = right[name].mean(axis=1)
+        print(f"{name:36s} {each.mean():.4f}  (seeds {each.min():.4f} to {each.max():.4f})", flush=True)
     for a, b in itertools.combinations(right, 2):
-        print(f"McNemar {a} / {b}: p = {mcnemar(right[a][: len(gold_tags)], right[b][: len(gold_tags)]):.2g}")
+        p = max(mcnemar(x, y) for x, y in zip(right[a], right[b]))
+        print(f"McNemar {a} / {b}: p at most {p:.2g} in every seed")
 
 
 if __name__ == "__main__":

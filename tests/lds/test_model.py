@@ -93,7 +93,11 @@ def test_partly_missing_rows_equal_textbook_filter(gaussian):
     assert model.score(y, steady=False) == pytest.approx(total, abs=1e-8)
     smoothed = dense.exact_smoother(means, spreads, gaussian["A"], gaussian["Q"])
     np.testing.assert_allclose(model.transform(y, steady=False), smoothed, rtol=0, atol=1e-9)
-    assert model.score(y[:0].reshape(0, 12)) == 0.0 if False else True
+    for steady in (True, False):
+        assert model.score(y[:0], steady=steady) == 0.0
+        assert model.transform(y[:0], steady=steady).shape == (0, 4)
+    with pytest.raises(ValueError, match=r"shape \(0, 12\)"):
+        LagCovariances.from_series(y[:0], 3)
 
 
 def test_steady_state_equals_exact_filter_after_burn_in(gaussian):
@@ -174,7 +178,18 @@ def test_lag_limit_against_exact_smoother(gaussian):
     w = cov.whiten(gaussian["y"][:T])
     D = np.eye(12) - par.C @ par.M @ par.C.T
     want = dense.explicit_moments(w, par.A, par.C, par.Q, D)
-    assert np.linalg.norm(got.S_xx - want["S_xx"]) < 5 / T * np.linalg.norm(want["S_xx"]) * 12
+    for name in ("S_xx", "S_10", "Y"):
+        gap = np.linalg.norm(getattr(got, name) - want[name])
+        assert gap < 5 / T * np.linalg.norm(want[name]), name
+    # The gap is the filter ringing on beyond the ends: with silence around the series nothing is left of it.
+    silence = np.zeros((300, 12))
+    longer = dense.explicit_moments(np.vstack([silence, w, silence]), par.A, par.C, par.Q, D)
+    share = (T + 600) / T
+    np.testing.assert_allclose(got.Y, longer["Y"] * share, rtol=0, atol=1e-10 * np.abs(got.Y).max())
+    spread = model._readout.state.Sigma_s  # not part of what silence dilutes
+    np.testing.assert_allclose(
+        got.S_xx - spread, (longer["S_xx"] - spread) * share, rtol=0, atol=1e-10 * np.abs(got.S_xx).max()
+    )
     circular = LagCovariances.from_series(gaussian["y"][:T], 40, circular=True)
     circular_want = dense.explicit_moments(circular.whiten(gaussian["y"][:T]), par.A, par.C, par.Q, D, circular=True)
     circular_got = asos.expectations(par, circular, 40)
@@ -183,6 +198,24 @@ def test_lag_limit_against_exact_smoother(gaussian):
     )
 
 
+def test_lags_that_end_too_early_are_reported(gaussian):
+    """The error of the horizon falls with the lags, and a fit warns where it exceeds 1e-3."""
+    cov = LagCovariances.from_series(gaussian["y"][:20000], 20)
+    start = LDS.from_parameters(0.97 * np.eye(4), gaussian["C"], 0.05 * np.eye(4), gaussian["R"])
+    errors = []
+    for lags in (2, 6, 20):
+        model = LDS(4, em_lags=lags, n_iter=1, tol=0, init=start)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model.fit(cov)
+        errors.append(model.horizon_error_)
+        said = [str(w.message) for w in caught if "lags end too early" in str(w.message)]
+        assert bool(said) == (model.horizon_error_ > 1e-3)
+        assert not said or f"the last of {lags}" in said[0]
+    assert errors[0] > 1e-3 > errors[2] and errors[0] > errors[1] > errors[2]
+
+
+@pytest.mark.filterwarnings("ignore:the lags end too early")
 def test_choices_are_listed(text):
     with pytest.raises(ValueError, match=r"init is 'N4SIDD'; expected one of 'best', 'innovations'"):
         LDS(2, init="N4SIDD").fit(count(text))
@@ -273,6 +306,7 @@ def test_short_lines_name_the_longest_and_the_lags():
 # --- learning -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore:the lags end too early")
 def test_history_never_falls_and_counts_the_start(text):
     for boundary, oov in (("line", "keep"), ("none", "unk"), ("none", "keep"), ("line", "drop")):
         counts = count(text, boundary=boundary, oov=oov, min_count=5)
@@ -553,6 +587,56 @@ def test_type_vectors_are_what_an_occurrence_adds(fitted):
     vectors = fitted.type_vectors()
     a, b = (fitted.transform([word], kind="filtered")[0] for word in fitted.vocabulary_.words[:2])
     np.testing.assert_allclose(vectors[0] - vectors[1], a - b, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("noise", ["full", "diagonal", "spherical", "bohning"])
+def test_elman_network_is_the_filter(text, noise):
+    model = LDS(3, n_iter=3, tol=0, noise=noise, dtype="float64", pseudocount=1).fit(count(text))
+    ids = np.random.default_rng(3).integers(-1, len(model.vocabulary_), 60)
+    net = model.to_rnn()
+    assert [net[name].shape for name in ("W_in", "W_rec", "b_hidden", "unknown", "W_out", "b_out")] == [
+        (len(model.C_), 3), (3, 3), (3,), (3,), (len(model.C_), 3), (len(model.C_),)
+    ]  # fmt: skip
+    x, states = np.zeros(3), []
+    for i in ids:
+        x = net["W_rec"] @ x + (net["unknown"] if i < 0 else net["W_in"][i]) + net["b_hidden"]
+        states.append(x)
+    want = model.transform(ids, kind="filtered")
+    np.testing.assert_allclose(states, want, rtol=0, atol=1e-12 * np.abs(want).max())
+    linear = net["W_out"] @ x + net["b_out"]
+    np.testing.assert_allclose(linear, model.forecast(ids, top=None), rtol=0, atol=1e-12)
+    soft = model.to_rnn("softmax", scale=1e-4)
+    scores = soft["W_out"] @ x + soft["b_out"]
+    first = (np.exp(scores) / np.exp(scores).sum() - model._readout.space.mu) / 1e-4
+    np.testing.assert_allclose(first, linear - net["b_out"], rtol=0, atol=1e-3 * np.abs(first).max() + 1e-6)
+
+
+def test_scale_of_the_network_is_the_likeliest(fitted, text):
+    from lagwise.lds.network import tuned_scale
+
+    ids = np.concatenate([fitted.vocabulary_.lookup(line.split()) for line in text[:40]])
+
+    def likelihood(scale):
+        net, states = fitted.to_rnn("softmax", scale), fitted.transform(ids, kind="filtered")[:-1]
+        scores = states @ net["W_out"].T + net["b_out"]
+        scores -= np.log(np.exp(scores).sum(axis=1, keepdims=True))
+        return scores[np.arange(len(states)), ids[1:]].sum()
+
+    best = tuned_scale(fitted._readout, ids, np.array([0, len(ids)]))
+    values = [likelihood(scale) for scale in (0, best - 0.05, best, best + 0.05)]
+    assert values[2] == max(values) > values[0]
+    np.testing.assert_array_equal(fitted.to_rnn("softmax", tune=ids)["W_out"], fitted.to_rnn("softmax", best)["W_out"])
+
+
+def test_networks_refuse_what_they_cannot_be(fitted):
+    with pytest.raises(ValueError, match="softmax"):
+        fitted.to_rnn(tune=["w00"])
+    with pytest.raises(ValueError, match="holds no word"):
+        fitted.to_rnn("softmax", tune=["unheard"])
+    with pytest.raises(ValueError, match="numeric series"):
+        scalar().to_rnn()
+    with pytest.raises(ValueError, match="output is 'tanh'"):
+        fitted.to_rnn("tanh")
 
 
 def test_dynamics(fitted):

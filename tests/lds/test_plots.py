@@ -6,6 +6,7 @@ from lagwise.lds import LDS
 pytest.importorskip("matplotlib")
 
 
+@pytest.mark.filterwarnings("ignore:the lags end too early")
 def test_plots_show_what_the_model_holds():
     from lagwise import plots
 

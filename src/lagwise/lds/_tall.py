@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 
@@ -40,13 +41,17 @@ class Tall:
             finally:
                 self._pool = None
 
-    def _each(self, work: Callable[[slice], None], n_rows: int) -> None:
-        panels = [slice(start, min(start + PANEL, n_rows)) for start in range(0, n_rows, PANEL)]
-        if self._pool is None or len(panels) < 2:
-            for panel in panels:
-                work(panel)
+    def rows(self, work: Callable[[slice], None], n_rows: int) -> None:
+        """Call `work` on every panel of rows."""
+        self.tasks(work, [slice(start, min(start + PANEL, n_rows)) for start in range(0, n_rows, PANEL)])
+
+    def tasks(self, work: Callable[[Any], None], items: Sequence[Any]) -> None:
+        """Call `work` on every item, in the threads held; no thread spins while it waits for the others."""
+        if self._pool is None or len(items) < 2:
+            for item in items:
+                work(item)
         else:
-            list(self._pool.map(work, panels))
+            list(self._pool.map(work, items))
 
     def gram(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
         """X'Y in float64. X (V, a), Y (V, b) of one dtype -> (a, b).
@@ -60,7 +65,7 @@ class Tall:
             left = X[panel].astype(np.float64, copy=False) if X is Y else X[panel]
             parts[panel.start // PANEL] = left.T @ (left if X is Y else Y[panel])
 
-        self._each(work, n_rows)
+        self.rows(work, n_rows)
         return parts.sum(axis=0)
 
     def mix(self, X: np.ndarray, M: np.ndarray, out: np.ndarray | None = None, add: bool = False) -> np.ndarray:
@@ -75,7 +80,7 @@ class Tall:
             else:
                 out[panel] = X[panel] @ small
 
-        self._each(work, X.shape[0])
+        self.rows(work, X.shape[0])
         return out
 
     def row_forms(self, X: np.ndarray, M: np.ndarray) -> np.ndarray:
@@ -86,5 +91,5 @@ class Tall:
             block = X[panel].astype(np.float64)
             out[panel] = np.einsum("ij,ij->i", block @ M, block)
 
-        self._each(work, X.shape[0])
+        self.rows(work, X.shape[0])
         return out

@@ -46,6 +46,8 @@ class Expectations(NamedTuple):
     log_likelihood : float
         Nats a token of the parameters that the expectations were taken under.
     moments : FilteredMoments
+    B : ndarray of float64, shape (r + 1, h, h)
+        N' Psi_k N for k = 0..r.
     """
 
     S_xx: np.ndarray
@@ -53,6 +55,7 @@ class Expectations(NamedTuple):
     Y: np.ndarray
     log_likelihood: float
     moments: FilteredMoments
+    B: np.ndarray
 
 
 def filtered_moments(
@@ -240,7 +243,21 @@ def expectations(
             scratch = covariances.rmatmat(k, observation.N, out=product)
             tall.mix(scratch, LT @ tails[k], Y, add=True)
         S_xx, S_10 = smoothed_moments(A, state, moments)
-    return Expectations(S_xx, S_10, Y, value, moments)
+    return Expectations(S_xx, S_10, Y, value, moments, B)
+
+
+def horizon_error(expected: Expectations, parameters: Parameters, covariances: Any) -> float:
+    """How much the horizon matters: relative change of E[xhat xhat'] when the last lag is left to the model.
+
+    Beyond the horizon the model's own prediction stands for the data. Where the two agree at the last lag, later lags
+    would add little; 0 says that they would add nothing.
+    """
+    with covariances.tall.running():
+        observation = observe(parameters, covariances)
+        state = steady_state(parameters.A, parameters.Q, observation)
+        shorter = filtered_moments(parameters.A, state, observation, expected.B[:-1]).X[0]
+    whole = expected.moments.X[0]
+    return float(np.linalg.norm(shorter - whole) / max(np.linalg.norm(whole), np.finfo(np.float64).tiny))
 
 
 def maximise(
@@ -255,10 +272,10 @@ def maximise(
         How many eigenvalues were moved: "lead" (D), "radius" (A) and "floor" (Q).
     """
     S_xx, S_10 = expected.S_xx, expected.S_10
-    inverse = np.linalg.inv(floor_psd(S_xx, np.finfo(np.float64).eps)[0])
-    A, radius = clip_radius(S_10 @ inverse)
-    Q, floor = floor_psd(S_xx - A @ S_10.T) if update_Q else (parameters.Q, 0)
-    with covariances.tall.running():
+    with covariances.tall.running():  # small decompositions too: on one thread they take milliseconds
+        inverse = np.linalg.inv(floor_psd(S_xx, np.finfo(np.float64).eps)[0])
+        A, radius = clip_radius(S_10 @ inverse)
+        Q, floor = floor_psd(S_xx - A @ S_10.T) if update_Q else (parameters.Q, 0)
         C = covariances.tall.mix(expected.Y, inverse, out=expected.Y)
         covariances.clean(C)
         M, above = S_xx, 0

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from .._files import load_tensors, save_tensors
-from .asos import expectations, maximise
+from .asos import expectations, horizon_error, maximise
 from .parameters import Parameters, observe
 
+HORIZON_LIMIT = 1e-3
 FALL = {"float64": 1e-9, "float32": 1e-5}  # of |ll - i.i.d.|: a smaller fall is rounding
 
 
@@ -49,6 +50,7 @@ class Learning:
     repairs: dict[str, int] = dataclasses.field(default_factory=lambda: {"lead": 0, "radius": 0, "floor": 0})
     callback_values: list[float] = dataclasses.field(default_factory=list)
     guess: np.ndarray | None = None
+    horizon_error: float = 0.0
     notes: dict[str, Any] = dataclasses.field(default_factory=dict)
 
 
@@ -70,7 +72,8 @@ def run_em(
     """Alternate E and M steps until `n_iter` M steps are done, the gain is below `tol`, or the likelihood falls.
 
     `learning` is kept up to date at every moment, so that an interrupt leaves the best iterate in it. Each value in
-    the history belongs to parameters *before* their M step; so there is one E step more than M steps.
+    the history belongs to parameters *before* their M step; so there is one E step more than M steps. A run that ends
+    in order says how much its horizon mattered (`asos.horizon_error`) and warns above 1e-3.
     """
     fall = FALL[np.dtype(covariances.dtype).name]
     while not learning.converged and not learning.fell:
@@ -111,6 +114,7 @@ def run_em(
         if number and gain <= tol * max(abs(value), np.finfo(np.float64).tiny):
             learning.converged = True
         if stop or learning.converged or number >= n_iter:
+            learning.horizon_error = horizon_error(expected, learning.current, covariances)
             break
         parameters, repairs = maximise(expected, learning.current, covariances, update_Q)
         learning.current = parameters
@@ -118,6 +122,13 @@ def run_em(
             learning.repairs[name] += times
         if checkpoint is not None:
             save_checkpoint(checkpoint, learning, fingerprint or {})
+    if learning.horizon_error > HORIZON_LIMIT and len(learning.history) > 1:
+        warnings.warn(
+            f"the lags end too early: leaving out the last of {r} changes E[xhat xhat'] by "
+            f"{learning.horizon_error:.2g} (relative); use more em_lags for exact statistics",
+            RuntimeWarning,
+            stacklevel=3,
+        )
 
 
 def observe_baseline(parameters: Parameters, covariances: Any) -> float:

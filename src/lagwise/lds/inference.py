@@ -21,6 +21,7 @@ LANES = 512
 SLICE_FLOPS = 2e9  # about a tenth of a second: how long a kernel may run before it lets Ctrl-C in
 MISSING = -2
 CHECK_EVERY = 16
+ROWS = 8192  # rows of one plain product
 
 
 class Recursion(NamedTuple):
@@ -82,29 +83,8 @@ def filter_sequences(
     out : ndarray, shape (T, h)
         Written in place; may be a memory map.
     """
-    from lagwise._kernels import kalman_blocks as kernels
-
-    pieces = Pieces.cut(offsets, piece_length)
-    HT, AT = np.ascontiguousarray(recursion.H.T), np.ascontiguousarray(recursion.A.T)
-    h = table.shape[1]
-
-    def local(lanes: np.ndarray, stopped: Callable[[], bool]) -> None:
-        begins, lengths = pieces.begins[lanes], pieces.lengths[lanes]
-        X, Y = np.zeros((len(lanes), h), out.dtype), np.empty((len(lanes), h), out.dtype)
-        for t0, t1 in _slices(len(lanes), lengths[0], 2 * h * h):
-            if stopped():
-                return
-            kernels.filter_lanes(table, ids, begins, lengths, MISSING, HT, AT, t0, t1, X, Y, out)
-
-    def advance(lanes: np.ndarray, t0: int, t1: int, Z: np.ndarray, Y: np.ndarray) -> None:
-        kernels.add_carries_forward(
-            ids, pieces.begins[lanes], pieces.lengths[lanes], MISSING, HT, AT, t0, t1, Z, Y, out
-        )
-
-    _run(local, _groups(pieces.lengths), n_threads)
-    ends = pieces.begins + pieces.lengths - 1
-    heirs = np.flatnonzero(~pieces.first)
-    _settle(advance, pieces, heirs, out[ends[heirs - 1]], +1, n_threads)
+    starts = np.zeros((0, out.shape[1]), out.dtype)
+    _walk(recursion.H, recursion.A, table, ids, offsets, +1, starts, out, n_threads, piece_length)
 
 
 def smooth_sequences(
@@ -115,29 +95,63 @@ def smooth_sequences(
     piece_length: int | None = None,
 ) -> None:
     """Turn filtered states into smoothed ones in place: xbar_t = J xbar_{t+1} + F xhat_t, xbar_T = xhat_T."""
+    ends = offsets[1:][np.diff(offsets) > 0] - 1
+    starts = states[ends] @ recursion.A.T  # so that the last row stays: J A x + F x = x
+    FT = np.ascontiguousarray(recursion.F.T)
+
+    def turn(rows: slice, stopped: Callable[[], bool]) -> None:
+        if not stopped():
+            states[rows] = states[rows] @ FT
+
+    _run(turn, [slice(first, first + ROWS) for first in range(0, len(states), ROWS)], n_threads)
+    everything = np.zeros(0, dtype=np.int32)
+    _walk(recursion.J, recursion.A, states, everything, offsets, -1, starts, states, n_threads, piece_length)
+
+
+def _walk(
+    R: np.ndarray,
+    A: np.ndarray,
+    table: np.ndarray,
+    ids: np.ndarray,
+    offsets: np.ndarray,
+    direction: int,
+    starts: np.ndarray,
+    states: np.ndarray,
+    n_threads: int | None,
+    piece_length: int | None,
+) -> None:
+    """x <- R x + table[id] along every sequence, forwards or backwards, into `states`.
+
+    `starts` holds the x before the first step of each sequence that is not empty, in their order; none means zero.
+    """
     from lagwise._kernels import kalman_blocks as kernels
 
     pieces = Pieces.cut(offsets, piece_length)
-    JT, FT = np.ascontiguousarray(recursion.J.T), np.ascontiguousarray(recursion.F.T)
-    AT = np.ascontiguousarray(recursion.A.T)
-    h = states.shape[1]
+    RT, AT = np.ascontiguousarray(R.T), np.ascontiguousarray(A.T)
+    h, leads = states.shape[1], pieces.first if direction > 0 else pieces.last
+    order = np.cumsum(leads) - 1
 
     def local(lanes: np.ndarray, stopped: Callable[[], bool]) -> None:
-        begins, lengths, last = pieces.begins[lanes], pieces.lengths[lanes], pieces.last[lanes]
+        begins, lengths, leading = pieces.begins[lanes], pieces.lengths[lanes], leads[lanes]
         X = np.zeros((len(lanes), h), states.dtype)
-        X[last] = states[begins[last] + lengths[last] - 1] @ AT  # so that the last row stays: J A x + F x = x
-        Y, W = np.empty_like(X), np.empty_like(X)
-        for u0, u1 in _slices(len(lanes), lengths[0], 4 * h * h):
+        if len(starts):
+            X[leading] = starts[order[lanes[leading]]]
+        Y = np.empty_like(X)
+        for t0, t1 in _slices(len(lanes), lengths[0], 2 * h * h):
             if stopped():
                 return
-            kernels.smooth_lanes(begins, lengths, JT, FT, u0, u1, X, Y, W, states)
+            kernels.advance_lanes(table, ids, MISSING, begins, lengths, direction, RT, AT, t0, t1, X, Y, states)
 
-    def advance(lanes: np.ndarray, u0: int, u1: int, Z: np.ndarray, Y: np.ndarray) -> None:
-        kernels.add_carries_backward(pieces.begins[lanes], pieces.lengths[lanes], JT, u0, u1, Z, Y, states)
+    def advance(lanes: np.ndarray, t0: int, t1: int, Z: np.ndarray, Y: np.ndarray) -> None:
+        kernels.add_carries(
+            ids, MISSING, pieces.begins[lanes], pieces.lengths[lanes], direction, RT, AT, t0, t1, Z, Y, states
+        )
 
     _run(local, _groups(pieces.lengths), n_threads)
-    heirs = np.flatnonzero(~pieces.last)
-    _settle(advance, pieces, heirs, states[pieces.begins[heirs + 1]], -1, n_threads)
+    heirs = np.flatnonzero(~leads)
+    before = heirs - direction
+    owed = states[pieces.begins[before] + (pieces.lengths[before] - 1 if direction > 0 else 0)]
+    _settle(advance, pieces, heirs, owed, direction, n_threads)
 
 
 def predict_from_filtered(recursion: Recursion, offsets: np.ndarray, states: np.ndarray) -> None:
@@ -161,10 +175,8 @@ def _slices(n_lanes: int, longest: int, flops: int) -> list[tuple[int, int]]:
     return [(t, min(t + step, int(longest))) for t in range(0, int(longest), step)]
 
 
-def _run(
-    work: Callable[[np.ndarray, Callable[[], bool]], None], groups: list[np.ndarray], n_threads: int | None
-) -> None:
-    """Run `work` on every group of lanes; an interrupt stops the others at their next slice."""
+def _run(work: Callable[[Any, Callable[[], bool]], None], groups: list[Any], n_threads: int | None) -> None:
+    """Run `work` on every group (lanes or rows); an interrupt stops the others at their next slice."""
     with single_threaded_blas():
         threads = min(resolve_threads(n_threads), len(groups))
         if threads < 2:

@@ -275,6 +275,7 @@ class Learner(Estimator):
         self.n_iter_, self.best_iter_ = len(learning.history) - 1, iterate.number
         self.converged_, self.fell_ = learning.converged, learning.fell
         self.repairs_ = dict(learning.repairs)
+        self.horizon_error_ = learning.horizon_error
         self.callback_values_ = np.array(learning.callback_values)
         if isinstance(covariances, WordSpace):
             space: Any = WordSpace(covariances.mu, covariances.mu_0, covariances.dtype, self.n_threads)  # type: ignore[arg-type]

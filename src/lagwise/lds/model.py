@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._files import save_tensors
-from .._validation import check_choice, check_fitted, check_int
+from .._validation import check_choice, check_fitted, check_int, check_real
 from ..vocabulary import Vocabulary
 from . import fitting
 from .dynamics import Dynamics
@@ -31,6 +31,7 @@ _FACTS = (
     "start_likelihoods_",
     "repairs_",
     "boundary_",
+    "horizon_error_",
 )
 
 
@@ -103,6 +104,9 @@ class LDS(Learner):
         The start taken and the log-likelihoods of those tried.
     repairs_ : dict
         How often EM's guards moved an eigenvalue: "lead" (D), "radius" (A), "floor" (Q).
+    horizon_error_ : float
+        Relative change of E[xhat xhat'] when the last lag is left out: how far the lags' end limits EM's accuracy.
+        Above 1e-3 the fit warns.
     vocabulary_ : Vocabulary or None
         None for numeric series.
 
@@ -314,6 +318,45 @@ class LDS(Learner):
         words = self.vocabulary_ if self.vocabulary_ is not None else [str(i) for i in range(len(self.C_))]
         return self._readout.dynamics(words, check_int("top", top, 1), n_pairs, rank)
 
+    def to_rnn(self, output: str = "linear", scale: float = 1.0, tune: Any = None) -> dict[str, np.ndarray]:
+        """The filter as weights of an Elman network, to start a recurrent language model from.
+
+        With the identity as activation ``x_t = W_rec x_{t-1} + W_in[token] + b_hidden`` from zero is the steady-state
+        filter, exactly; scores of the next word are ``y_t = W_out x_t + b_out``. Saturating activations need small
+        states: rotate and shrink by any invertible T as T W_rec T^-1, W_in T', T b_hidden, W_out T^-1.
+
+        Parameters
+        ----------
+        output : {"linear", "softmax"}
+            "linear": y is the tendency of every word, as `forecast` gives it. "softmax": y are scores whose softmax is
+            a distribution, log mu + scale s (C A x), the first order of the logarithm of the linear forecast.
+        scale : float
+            Of the softmax scores.
+        tune : text, tokens or ids, optional
+            Held-out text, as for `transform`, on which the scale of the softmax scores is chosen instead.
+
+        Returns
+        -------
+        dict of ndarray
+            "W_in" (V, h), "W_rec" (h, h), "b_hidden" (h,), "W_out" (V, h), "b_out" (V,), and "unknown" (h,), the input
+            row of a word that the model does not know.
+
+        References
+        ----------
+        Belanger and Kakade (2015), section 7.3.
+        """
+        from .network import check_words, elman_weights, tuned_scale
+
+        check_fitted(self, "A_")
+        check_choice("output", output, ("linear", "softmax"))
+        check_words(self._readout)
+        scale = check_real("scale", scale, 0)
+        if tune is not None:
+            if output != "softmax":
+                raise ValueError('tune chooses the scale of softmax scores; pass output="softmax"')
+            scale = tuned_scale(self._readout, *self._data(tune, None), self.n_threads)
+        return elman_weights(self._readout, output, scale)
+
     # --- files ------------------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str], overwrite: bool = False) -> None:
@@ -351,7 +394,7 @@ class LDS(Learner):
     def _from_tensors(cls, arrays: dict[str, np.ndarray], meta: dict[str, Any]) -> LDS:
         model = cls(**meta["params"])
         for name in _FACTS:
-            setattr(model, name, meta[name])
+            setattr(model, name, meta.get(name))
         small = {
             name: np.array(arrays[name])
             for name in ("A", "Q", "M", "S_xx", "history", "hankel_values", "callback_values")

@@ -34,8 +34,9 @@ class Readout:
 
     def __init__(self, parameters: Parameters, space: Any, S_xx: np.ndarray, unknown: str = "zero"):
         self.parameters, self.space, self.S_xx, self.unknown = parameters, space, S_xx, unknown
-        self.observation = observe(parameters, space)
-        self.state = steady_state(parameters.A, parameters.Q, self.observation)
+        with space.tall.running():
+            self.observation = observe(parameters, space)
+            self.state = steady_state(parameters.A, parameters.Q, self.observation)
         self.recursion = Recursion.of(parameters.A, self.state, space.dtype)
 
     @cached_property
@@ -262,7 +263,7 @@ class Readout:
 
 def check_data(X: Any, space: Any) -> np.ndarray:
     """A numeric series as the model wants it; ValueError where the number of coordinates differs."""
-    y = check_series(X)
+    y = check_series(X, empty=True)
     if y.shape[1] != space.n_features:
         raise ValueError(f"the series has {y.shape[1]} coordinates, the model {space.n_features}")
     return y

@@ -120,14 +120,14 @@ class LagCovariances(SeriesSpace):
         return f"LagCovariances({self.n_features} coordinates, lags 0..{self.max_lag})"
 
 
-def check_series(y: Any) -> np.ndarray:
-    """A float64 array (T, p) from numbers in which NaN marks a missing value."""
+def check_series(y: Any, empty: bool = False) -> np.ndarray:
+    """A float64 array (T, p) from numbers in which NaN marks a missing value; T may be 0 where `empty` says so."""
     array = np.asarray(y)
     if array.dtype.kind not in "fiub":
         raise ValueError(f"a numeric series has dtype {array.dtype}; expected real numbers")
     if array.ndim == 1:
         array = array[:, None]
-    if array.ndim != 2 or 0 in array.shape:
+    if array.ndim != 2 or array.shape[1] == 0 or (len(array) == 0 and not empty):
         raise ValueError(f"a numeric series has shape {np.shape(y)}; expected (T, p)")
     array = array.astype(np.float64)
     if np.isinf(array).any():

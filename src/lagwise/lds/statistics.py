@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from .._threads import resolve_threads
-from ._tall import Tall
+from ._tall import PANEL, Tall
 
 SMALL = 100_000  # nonzeros of a lag below which waking threads costs more than the product
+PARTS_A_PORTION = 8  # of the 64 parts that the operators cut their rows into
 
 
 class Covariances:
@@ -193,7 +194,7 @@ class TextCovariances(WordSpace):
         shared = {
             "row_scale": self.s,
             "col_scale": self.s,
-            "n_threads": self.n_threads if pairs.nnz > SMALL else 1,
+            "n_threads": self.n_threads,
             "dtype": self.dtype,
         }
         return (
@@ -202,56 +203,107 @@ class TextCovariances(WordSpace):
         )
 
     def matmat(self, k: int, X: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-        return self._operators[k - 1][0].matmat(X, out)
+        return self._product(self._operators[k - 1][0], X, out)
 
     def rmatmat(self, k: int, X: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-        return self._operators[k - 1][1].matmat(X, out)
+        return self._product(self._operators[k - 1][1], X, out)
+
+    def _product(self, operator: Any, X: np.ndarray, out: np.ndarray | None) -> np.ndarray:
+        """The operator's product, with its row panels handed to the threads held for the whole iteration."""
+        from .._kernels import spmm
+        from ..operators import _tiles, aligned_empty
+
+        (V, b), dtype = X.shape, X.dtype
+        if out is None:
+            out = np.empty((V, b), dtype)
+        scale, U = self.s.astype(dtype), operator.U.astype(dtype)
+        with self.tall.running():
+            inner = self.tall.gram(operator.Z, X)
+            for first, width in _tiles(b, dtype):
+                stop = min(first + width, b)
+                tile, corner = aligned_empty((1, V, width), dtype), aligned_empty((len(inner), width), dtype)
+                corner[...] = 0
+                corner[:, : stop - first] = inner[:, first:stop]
+
+                def pack(rows: slice, block: np.ndarray = X[:, first:stop], tile: np.ndarray = tile) -> None:
+                    spmm.block_pack(block[rows], scale[rows], tile[:, rows], 1)
+
+                def multiply(
+                    cuts: np.ndarray,
+                    target: np.ndarray = out[:, first:stop],
+                    tile: np.ndarray = tile,
+                    corner: np.ndarray = corner,
+                ) -> None:
+                    parts = operator.data, operator.indices, operator.indptr
+                    spmm.csr_matmat(*parts, cuts, tile[0], operator.scale, scale, U, corner, target, 1)
+
+                self.tall.rows(pack, V)
+                self.tall.tasks(multiply, _portions(operator))
+        return out
 
     def add_hankel(self, r: int, X: np.ndarray, out: np.ndarray, transpose: bool = False) -> None:
         from .._kernels import hankel, spmm
-        from ..operators import _cuts, aligned_empty
+        from ..operators import aligned_empty
         from .subspace import hankel_blocks
 
-        V, _, b = X.shape
-        dtype, threads = X.dtype, self._operators[0][0].n_threads
+        (V, _, b), dtype = X.shape, X.dtype
         width = 64 // dtype.itemsize
         operators = [pair[transpose] for pair in self._operators[: 2 * r - 1]]
         blocks = [hankel_blocks(r, k)[:: -1 if transpose else 1] for k in range(1, 2 * r)]
-        row_scale, scales = [(operator.scale * self.s).astype(dtype) for operator in operators], np.repeat(self.s, r)
-        tile, sums = aligned_empty((1, V * r, width), dtype), aligned_empty((1, V * r, width), dtype)
-        column_scale = scales.astype(dtype)
+        tile, sums = aligned_empty((V, r, width), dtype), aligned_empty((V, r, width), dtype)
+        scale = np.repeat(self.s, r).astype(dtype)
         flat, flat_out = X.reshape(V * r, b), out.reshape(V * r, b)
-        no_scale, no_rank = np.empty(0, dtype), (np.empty((V * r, 0), dtype), np.empty((0, width), dtype))
-        for first in range(0, b, width):
-            stop = min(first + width, b)
-            spmm.block_pack(flat[:, first:stop], column_scale, tile, threads)
-            sums[...] = 0
-            for operator, scale, (left, right) in zip(operators, row_scale, blocks):
-                for piece in _cuts(operator.indptr):
-                    hankel.hankel_add(
-                        operator.data,
-                        operator.indices,
-                        operator.indptr,
-                        piece,
-                        tile.reshape(V, r, width),
-                        right.start,
-                        scale,
-                        sums.reshape(V, r, width),
-                        left.start,
-                        left.stop - left.start,
-                        threads,
-                    )
-            spmm.block_unpack(
-                sums, 1.0, no_scale, no_rank[0], no_rank[1][:, : stop - first], flat_out[:, first:stop], threads
-            )
-        # The low-rank parts of all lags at once: out[:, i] -= sum_k U_k (Z_k' X[:, j]).
-        U = np.hstack([operator.U for operator in operators]).astype(dtype)
-        Z = np.hstack([operator.Z for operator in operators]).astype(dtype)
-        inner = self.tall.gram(Z, X.reshape(V, r * b)).reshape(len(operators), -1, r, b)
-        weights = np.zeros_like(inner)
-        for k, (left, right) in enumerate(blocks):
-            weights[k, :, left] = inner[k, :, right]
-        self.tall.mix(U, -weights.reshape(U.shape[1], r * b), out.reshape(V, r * b), add=True)
+        flat_tile, flat_sums = tile.reshape(1, V * r, width), sums.reshape(1, V * r, width)
+        nothing = np.empty(0, dtype), np.empty((PANEL, 0), dtype), np.empty((0, width), dtype)
+        with self.tall.running():
+            for first in range(0, b, width):
+                stop = min(first + width, b)
+
+                def pack(rows: slice, block: np.ndarray = flat[:, first:stop]) -> None:
+                    spmm.block_pack(block[rows], scale[rows], flat_tile[:, rows], 1)
+                    flat_sums[:, rows] = 0
+
+                def unpack(rows: slice, block: np.ndarray = flat_out[:, first:stop]) -> None:
+                    target = block[rows]
+                    corner = np.ascontiguousarray(nothing[2][:, : target.shape[1]])
+                    spmm.block_unpack(flat_sums[:, rows], 1.0, nothing[0], nothing[1][: len(target)], corner, target, 1)
+
+                self.tall.rows(pack, V * r)
+                for operator, (left, right) in zip(operators, blocks):
+                    row_scale = (operator.scale * self.s).astype(dtype)
+
+                    def add(
+                        cuts: np.ndarray,
+                        operator: Any = operator,
+                        row_scale: np.ndarray = row_scale,
+                        left: slice = left,
+                        right: slice = right,
+                    ) -> None:
+                        parts = operator.data, operator.indices, operator.indptr
+                        n_blocks = left.stop - left.start
+                        hankel.hankel_add(*parts, cuts, tile, right.start, row_scale, sums, left.start, n_blocks, 1)
+
+                    self.tall.tasks(add, _portions(operator))
+                self.tall.rows(unpack, V * r)
+            # The low-rank parts of all lags at once: out[:, i] -= sum_k U_k (Z_k' X[:, j]).
+            U = np.hstack([operator.U for operator in operators]).astype(dtype)
+            Z = np.hstack([operator.Z for operator in operators]).astype(dtype)
+            inner = self.tall.gram(Z, X.reshape(V, r * b)).reshape(len(operators), -1, r, b)
+            weights = np.zeros_like(inner)
+            for k, (left, right) in enumerate(blocks):
+                weights[k, :, left] = inner[k, :, right]
+            self.tall.mix(U, -weights.reshape(U.shape[1], r * b), out.reshape(V, r * b), add=True)
+
+
+def _portions(operator: Any) -> list[np.ndarray]:
+    """Row numbers that cut an operator into portions of like work, each short enough to let Ctrl-C in."""
+    from ..operators import _cuts
+
+    edges = _cuts(operator.indptr)
+    if operator.nnz <= SMALL:
+        return edges
+    step = PARTS_A_PORTION
+    return [piece[at : at + step + 1] for piece in edges for at in range(0, len(piece) - 1, step)]
 
 
 def check_counts(counts: Any, max_lag: int, pseudocount: float) -> None:
