@@ -11,6 +11,7 @@ import numpy as np
 
 TASK_ENTRIES = 1 << 19  # most nonzeros one task of rows may yield
 BATCH_ENTRIES = 1 << 22  # most nonzeros one kernel call may yield
+_EXACT = 1 << 16  # whole weights up to this are summed as integers
 BATCH_WORK = 1 << 25  # most additions of one kernel call, about a tenth of a second
 
 
@@ -254,7 +255,8 @@ def window_weights(size: int, weight: Any) -> tuple[np.ndarray, int]:
 
     Returns
     -------
-    weights : ndarray of uint64 (exact: true weight = weights / scale), or float64 with scale 1 for a given array
+    weights : ndarray of uint64 (exact: true weight = weights / scale), or float64 with scale 1 for a given array that
+        holds other than whole numbers
     scale : int
 
     Raises
@@ -279,6 +281,6 @@ def window_weights(size: int, weight: Any) -> tuple[np.ndarray, int]:
     values = np.asarray(weight, dtype=np.float64)
     if values.shape != (size,) or not np.isfinite(values).all():
         raise ValueError(f"weight has shape {values.shape}; expected {size} finite numbers g(1), ..., g({size})")
-    if (values == 1).all():
-        return np.ones(size, dtype=np.uint64), 1
+    if ((values >= 0) & (values <= _EXACT) & (values == np.floor(values))).all():
+        return values.astype(np.uint64), 1
     return values, 1

@@ -67,7 +67,8 @@ def sens(
     import time
 
     from ..merging import load_store
-    from ..sens import DEFAULT_PRESET, SENS
+    from ..presets import DEFAULT_PRESET
+    from ..sens import SENS
 
     if output.exists() and not force:
         raise FileExistsError(f"{output} exists; choose another name or pass --force")
