@@ -20,7 +20,7 @@ import pytest
 import lagwise as lw
 from lagwise.export import read_vectors
 
-from .common import SHARED, SMOKE, corpus, lagwise, run
+from .common import SHARED, SMOKE, corpus, lagwise, peak_rss, run
 from .paper.sens import SETS, measure
 
 DIM = 20 if SMOKE else 100
@@ -109,3 +109,25 @@ def test_against_svdns(tmp_path):
     mine.append(ours(text, tmp_path))
     own = quality(lw.load(tmp_path / "ours.lw"))
     report("SVD-NS in C", mine, theirs, own, quality(read_vectors(target, "glove", strict=False)))
+
+
+@pytest.mark.skipif(not os.environ.get("LAGWISE_BENCH_WHOLE"), reason="set LAGWISE_BENCH_WHOLE=1: takes minutes")
+def test_whole_corpus(tmp_path):
+    """All 64 million tokens, 150,000 words, 300 dimensions, in 8 GB."""
+    text, store, vectors = corpus(None), tmp_path / "store", tmp_path / "vectors.lw"
+    started = time.perf_counter()
+    commands = {
+        "count": ["count", text, "-o", store, "--min-count", 2, "--max-size", 150_000],
+        "sens": ["sens", store, "-o", vectors, "--dim", 20 if SMOKE else 300],
+    }
+    peaks = {}
+    for name, command in commands.items():
+        peaks[name] = peak_rss([sys.executable, "-m", "lagwise", *map(str, command), "--threads", "2", "--quiet"])
+    seconds = time.perf_counter() - started
+    found = lw.load(vectors)
+    print(
+        f"\n{len(found)} words, {found.n_dimensions} dimensions: {seconds:.0f} s, peak "
+        + ", ".join(f"{name} {peak / 1e9:.2f} GB" for name, peak in peaks.items())
+        + f", residual {found.meta['residual']:.1e}, {json.dumps(quality(found))}"
+    )
+    assert max(peaks.values()) <= 8e9

@@ -67,9 +67,11 @@ def run(command: list[str], stdin: object = None, stdout: object = None) -> None
 
 def peak_rss(command: list[str]) -> int:
     """Peak resident memory of a command in bytes, as the system accounts it."""
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    _, status, usage = os.wait4(process.pid, 0)
-    assert status == 0, process.stderr.read().decode()[-2000:]  # type: ignore[union-attr]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        errors = process.stderr.read().decode()[-2000:]  # type: ignore[union-attr]
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    assert status == 0, errors
     return usage.ru_maxrss * 1024
 
 
