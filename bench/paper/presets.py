@@ -31,21 +31,21 @@ WINDOWS: dict[str, tuple[float, ...]] = {
     "linear 5": tuple(range(5, 0, -1)),
     "linear 7": tuple(range(7, 0, -1)),
     "4 4 3 3 2 1 1": (4, 4, 3, 3, 2, 1, 1),
-    "square 5": (25, 16, 9, 4, 1),
     "square 7": (49, 36, 25, 16, 9, 4, 1),
     "harmonic 7": tuple(420 // k for k in range(1, 8)),
 }
 AXES: dict[str, tuple[Any, ...]] = {
     "window": tuple(WINDOWS),
-    "shift": (0.0, 2.5, 4.0, 5.5, 7.0),
-    "smoothing": (1.0, 0.85, 0.75, 0.6),
+    "shift": (2.5, 4.0, 5.5),
+    "smoothing": (1.0, 0.75, 0.6),
     "alpha": (-4.0, -2.5, -1.0),
+    "row_weight": (0.0, 0.1),
 }
-START = {"window": "square 7", "shift": 2.5, "smoothing": 0.75, "alpha": -2.5}
-POWERS = (0.0, 0.15, 0.25, 0.35, 0.5)  # need no factorisation of their own, and neither do
-DROPPED = (0, 1, 2)
+START = {"window": "square 7", "shift": 4.0, "smoothing": 0.75, "alpha": -2.5, "row_weight": 0.0}
+POWERS = (0.0, 0.25, 0.5, 0.75)  # need no factorisation of their own, and neither do
+DROPPED = (0, 1)
 CANDIDATES = 30_000  # most frequent words among which analogies are answered
-EVERY = 5  # of the analogy questions, one in so many is asked
+EVERY = 3  # of the analogy questions, one in so many is asked
 CHOICES = {
     "similarity": lambda point: point["similarity"],
     "analogies": lambda point: point["analogies"],
@@ -88,6 +88,7 @@ def measure(store: Any, setting: dict[str, Any], dim: int, similarity: list[Path
         alpha=setting["alpha"],
         shift=setting["shift"],
         smoothing=setting["smoothing"],
+        row_weight=setting["row_weight"],
         window=len(weights),
         weight=weights,
         tol=3e-3,

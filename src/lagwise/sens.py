@@ -43,6 +43,9 @@ class SENS(Estimator):
         The window counts to factorise, as for `CountStore.window`: None is 5 and flat, or a windowed store's own.
     smoothing : float, smooth : {"both", "context"}
         Exponent of the marginals, of both or of the contexts only (then not symmetric: not for "sens").
+    row_weight : float
+        g of the weighted matrix D^g M D^g, D the row sums of the counts over their median: a positive g spends more of
+        the few dimensions on frequent words.
     power : float
         Vectors are U s^power.
     drop_first : int
@@ -111,12 +114,14 @@ class SENS(Estimator):
         random_state: Any = 0,
         n_threads: int | None = None,
         progress: bool | None = None,
+        row_weight: float = 0.0,
     ):
         self.n_components, self.variant, self.alpha, self.shift = n_components, variant, alpha, shift
         self.window, self.weight, self.smoothing, self.smooth = window, weight, smoothing, smooth
         self.power, self.drop_first, self.negatives, self.psd = power, drop_first, negatives, psd
         self.random_negatives, self.preset, self.tol, self.solver = random_negatives, preset, tol, solver
         self.random_state, self.n_threads, self.progress = random_state, n_threads, progress
+        self.row_weight = row_weight
 
     def settings(self) -> dict[str, Any]:
         """The parameters in force: those of the preset, overridden by arguments that differ from their defaults.
@@ -141,6 +146,7 @@ class SENS(Estimator):
             check_int("window", given["window"], 1)
         check_real("smoothing", given["smoothing"], above=0, maximum=1)
         check_choice("smooth", given["smooth"], ("both", "context"))
+        check_real("row_weight", given["row_weight"])
         check_real("power", given["power"], minimum=0)
         check_int("drop_first", given["drop_first"], 0)
         check_real("negatives", given["negatives"], minimum=1)
@@ -211,7 +217,7 @@ class SENS(Estimator):
                     callback(n_products, n_converged, residual)
 
             try:
-                self._keep(factorise(result.matrix, settings, threads, report))
+                self._keep(factorise(result, settings, threads, report))
             except KeyboardInterrupt as stop:
                 if getattr(stop, "partial", None) is not None:
                     self._keep(stop.partial)  # type: ignore[attr-defined]

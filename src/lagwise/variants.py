@@ -62,13 +62,25 @@ def build_matrix(table: Counts, settings: dict[str, Any], n_threads: int) -> PMI
     return result
 
 
-def factorise(matrix: Any, settings: dict[str, Any], n_threads: int, callback: Callable[[int, int, float], Any]) -> Any:
+def row_weights(row_sums: np.ndarray, exponent: float) -> np.ndarray | None:
+    """(row sum / median)^exponent, float32, 1 for words that occur with no other; None for exponent 0."""
+    if exponent == 0:
+        return None
+    present = row_sums > 0
+    ratios = np.where(present, row_sums, 1) / np.median(row_sums[present])
+    return np.where(present, ratios**exponent, 1).astype(np.float32)
+
+
+def factorise(
+    built: PMIMatrix, settings: dict[str, Any], n_threads: int, callback: Callable[[int, int, float], Any]
+) -> Any:
     """Leading eigenpairs (or singular triplets) of the matrix of a variant."""
     from .linalg.lanczos import block_krylov, eigsh
     from .linalg.svd import golub_kahan
     from .operators import SparseMinusLowRank
 
-    operator = SparseMinusLowRank(matrix, n_threads=n_threads)
+    weights = row_weights(built.row_sums, settings["row_weight"])
+    operator = SparseMinusLowRank(built.matrix, row_scale=weights, col_scale=weights, n_threads=n_threads)
     d, tol, seed = settings["n_components"] + settings["drop_first"], settings["tol"], settings["random_state"]
     which = "LA" if settings["variant"] == "sens" else "LM"
     if settings["smooth"] == "context" and settings["smoothing"] != 1:
