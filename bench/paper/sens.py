@@ -146,7 +146,7 @@ def peers(text: Path, dim: int, results: Results) -> None:
     if importlib.util.find_spec("gensim") is None:
         print("gensim is not installed: no CBOW and SGNS")
     else:
-        for name, skip_gram in (("CBOW", 0), ("SGNS", 1)):
+        for name, skip_gram in (("SGNS", 1), ("CBOW", 0)):
             results.get("rows", name, lambda: word2vec(text, dim, skip_gram))  # noqa: B023
     if os.environ.get("GLOVE"):
         results.get("rows", "GloVe", lambda: _glove(text, dim, Path(os.environ["GLOVE"])))
