@@ -82,10 +82,10 @@ def summary(row: dict[str, Any]) -> str:
 
 
 def measure(vectors: lw.WordVectors) -> dict[str, Any]:
-    """Spearman on the eight sets with intervals, and analogy accuracies."""
+    """Spearman on the eight sets with intervals, and analogy accuracies; the prepared text is in lower case."""
     folder = SHARED / "wordsim"
-    found = [lw.evaluate_similarity(vectors, folder / f"{name}.txt") for name in SETS]
-    answers = lw.evaluate_analogies(vectors, folder / "google-analogies.txt")
+    found = [lw.evaluate_similarity(vectors, folder / f"{name}.txt", case="lower") for name in SETS]
+    answers = lw.evaluate_analogies(vectors, folder / "google-analogies.txt", case="lower")
     return {
         "sets": {short: (one.rho, one.low, one.high) for short, one in zip(SHORT, found)},
         "average": float(np.mean([one.rho for one in found])),
