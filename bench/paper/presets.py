@@ -101,7 +101,9 @@ def measure(store: Any, setting: dict[str, Any], dim: int, similarity: list[Path
             scaled = model.components_[:, part] * (model.eigenvalues_[part] ** power).astype(np.float32)
             vectors = lw.WordVectors(model.vocabulary_, scaled)
             frequent = lw.WordVectors(list(model.vocabulary_)[:CANDIDATES], scaled[:CANDIDATES])
-            rho = {file.stem: lw.evaluate_similarity(vectors, file, case="lower", n_bootstrap=0).rho for file in similarity}
+            rho = {
+                file.stem: lw.evaluate_similarity(vectors, file, case="lower", n_bootstrap=0).rho for file in similarity
+            }
             points.append(
                 {
                     **setting,
