@@ -45,30 +45,34 @@ def scipy_eigsh(matrix, tol, start):
 
 
 def test_against_eigsh(benchmark, pmi):
-    """SciPy gets the loosest tolerance whose measured residual stays below 1e-4."""
+    """SciPy gets the loosest tolerance whose measured residual stays below 1e-4; ours also runs to what it reached."""
     start = np.random.default_rng(0).standard_normal(pmi.shape[0]).astype(np.float32)
-    best = None
-    for tol in (1e-2, 3e-3, 1e-3, 3e-4):
+    for tol in (3e-2, 2e-2, 1e-2, 5e-3, 2e-3, 5e-4):
         begun = time.perf_counter()
         values, vectors = scipy_eigsh(pmi, tol, start)
         seconds = time.perf_counter() - begun
         reached = residual(pmi, values, vectors)
+        print(f"\neigsh with tol {tol:g}: {seconds:.1f} s to residual {reached:.1e}")
         if reached <= 1e-4:
-            best = (seconds, tol, reached)
             break
-    if best is None:
-        best = (seconds, tol, reached)
     operator = SparseMinusLowRank(pmi, n_threads=2)
     found = benchmark.pedantic(lambda: eigsh(operator, DIMENSIONS, tol=1e-4, n_threads=2), rounds=1 if SMOKE else 3)
     own = residual(pmi, found.values, found.vectors)
     assert own <= 1.1e-4
     if benchmark.stats is not None:
-        mine = benchmark.stats.stats.median
-        print(
-            f"\n{pmi.nnz / 1e6:.1f}M nonzeros, d = {DIMENSIONS}: ours {mine:.2f} s to residual {own:.1e} "
-            f"({found.n_products} products), eigsh {best[0]:.2f} s to {best[2]:.1e} (tol {best[1]:g}); "
-            f"ratio {best[0] / mine:.2f}"
-        )
+        report(pmi, benchmark.stats.stats.median, found, own, seconds, reached, tol)
+        begun = time.perf_counter()
+        found = eigsh(operator, DIMENSIONS, tol=reached, n_threads=2)
+        mine = time.perf_counter() - begun
+        report(pmi, mine, found, residual(pmi, found.values, found.vectors), seconds, reached, tol)
+
+
+def report(matrix, mine, found, own, seconds, reached, tol):
+    print(
+        f"\n{matrix.nnz / 1e6:.1f}M nonzeros, d = {DIMENSIONS}: ours {mine:.2f} s to residual {own:.1e} "
+        f"({found.n_products} products), eigsh {seconds:.2f} s to {reached:.1e} (tol {tol:g}); "
+        f"ratio {seconds / mine:.2f}"
+    )
 
 
 def test_subspace_against_tight_eigsh(pmi):

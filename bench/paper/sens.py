@@ -3,12 +3,14 @@
     python -m bench.paper.sens --output FOLDER [--lines N] [--paper-vocabulary] [--peers] [--dim 100]
 
 Counts once (window 10, flat, as lags), then fits every row from the same store. With --peers CBOW and SGNS are trained
-by gensim on the same text; GloVe is run where the environment variable GLOVE names the folder of its programs.
+by gensim on the same text; GloVe is run where the environment variable GLOVE names the folder of its programs. Every
+row and point goes into sens.json of the output folder when it is done; a run that was stopped goes on from there.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import subprocess
@@ -51,11 +53,39 @@ ROWS: dict[str, dict[str, Any]] = {
 }
 
 
+TOLERANCE = 1e-3  # of the eigenpairs; the scores are those of 1e-4 to the third digit
+
+
+class Results:
+    """What was measured so far, kept in a JSON file."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.found: dict[str, dict[str, Any]] = json.loads(path.read_text()) if path.exists() else {}
+
+    def get(self, group: str, name: str, work: Any) -> Any:
+        """The stored result, or that of work()."""
+        rows = self.found.setdefault(group, {})
+        if name not in rows:
+            rows[name] = work()
+            self.path.write_text(json.dumps(self.found, indent=1, default=float))
+            print(f"{name}: {summary(rows[name])}", flush=True)
+        return rows[name]
+
+
+def summary(row: dict[str, Any]) -> str:
+    """One line about a row."""
+    return (
+        f"average {row['average']:.3f}, semantic {row['semantic']:.3f}, syntactic {row['syntactic']:.3f}, "
+        f"{row['seconds']:.1f} s"
+    )
+
+
 def measure(vectors: lw.WordVectors) -> dict[str, Any]:
-    """Spearman on the eight sets with intervals, and analogy accuracies."""
+    """Spearman on the eight sets with intervals, and analogy accuracies; the prepared text is in lower case."""
     folder = SHARED / "wordsim"
-    found = [lw.evaluate_similarity(vectors, folder / f"{name}.txt") for name in SETS]
-    answers = lw.evaluate_analogies(vectors, folder / "google-analogies.txt")
+    found = [lw.evaluate_similarity(vectors, folder / f"{name}.txt", case="lower") for name in SETS]
+    answers = lw.evaluate_analogies(vectors, folder / "google-analogies.txt", case="lower")
     return {
         "sets": {short: (one.rho, one.low, one.high) for short, one in zip(SHORT, found)},
         "average": float(np.mean([one.rho for one in found])),
@@ -68,7 +98,7 @@ def fit(store: Any, dim: int, window: int, **options: Any) -> tuple[lw.SENS, dic
     if "preset" not in options:
         options["window"] = window
     started = time.perf_counter()
-    model = lw.SENS(dim, **options).fit(store)
+    model = lw.SENS(dim, tol=TOLERANCE, **options).fit(store)
     seconds = time.perf_counter() - started
     return model, {
         **measure(model.word_vectors()),
@@ -80,44 +110,48 @@ def fit(store: Any, dim: int, window: int, **options: Any) -> tuple[lw.SENS, dic
     }
 
 
-def alphas(store: Any, dim: int, window: int) -> list[dict[str, Any]]:
+def alphas(store: Any, dim: int, window: int, results: Results) -> list[dict[str, Any]]:
     """Figure 1: SVD-NS for alpha from -10 to 2 bits in steps of .5, and all observed pairs."""
     points = []
-    for alpha in [None, *np.arange(-10, 2.01, 0.5)]:
-        options = {"variant": "pmi"} if alpha is None else {"variant": "svd-ns", "alpha": float(alpha)}
-        _, result = fit(store, dim, window, **options)
-        points.append({"alpha": alpha, **result})
-        print(f"alpha {alpha}: average {result['average']:.3f}, analogies {result['all']:.3f}", flush=True)
+    for alpha in [None, *map(float, np.arange(-10, 2.01, 0.5))]:
+        options = {"variant": "pmi"} if alpha is None else {"variant": "svd-ns", "alpha": alpha}
+        name = "all pairs" if alpha is None else f"alpha {alpha:g}"
+        point = results.get("figure", name, lambda: fit(store, dim, window, **options)[1])  # noqa: B023
+        points.append({"alpha": alpha, **point})
     return points
 
 
-def peers(text: Path, dim: int) -> dict[str, dict[str, Any]]:
-    """CBOW and SGNS of gensim, and GloVe where its programs are."""
-    results: dict[str, dict[str, Any]] = {}
-    try:
-        from gensim.models import Word2Vec
-    except ImportError:
+def word2vec(text: Path, dim: int, skip_gram: int) -> dict[str, Any]:
+    """CBOW or SGNS of gensim: 5 negatives, window 5, 5 epochs, two workers."""
+    from gensim.models import Word2Vec
+
+    started = time.perf_counter()
+    model = Word2Vec(
+        corpus_file=str(text),
+        vector_size=dim,
+        window=5,
+        negative=5,
+        epochs=5,
+        min_count=5,
+        workers=2,
+        sg=skip_gram,
+        seed=1,
+    )
+    seconds = time.perf_counter() - started
+    return {**measure(lw.WordVectors.from_gensim(model.wv)), "seconds": seconds}
+
+
+def peers(text: Path, dim: int, results: Results) -> None:
+    """CBOW and SGNS of gensim where it is installed, and GloVe where its programs are."""
+    if importlib.util.find_spec("gensim") is None:
         print("gensim is not installed: no CBOW and SGNS")
     else:
-        for name, skip_gram in (("CBOW", 0), ("SGNS", 1)):
-            started = time.perf_counter()
-            model = Word2Vec(
-                corpus_file=str(text),
-                vector_size=dim,
-                window=5,
-                negative=5,
-                epochs=5,
-                min_count=5,
-                workers=2,
-                sg=skip_gram,
-                seed=1,
-            )
-            results[name] = {"seconds": time.perf_counter() - started}
-            results[name].update(measure(lw.WordVectors.from_gensim(model.wv)))
-            print(f"{name}: {results[name]['average']:.3f}, {results[name]['seconds']:.0f} s", flush=True)
+        for name, skip_gram in (("SGNS", 1), ("CBOW", 0)):
+            results.get("rows", name, lambda: word2vec(text, dim, skip_gram))  # noqa: B023
     if os.environ.get("GLOVE"):
-        results["GloVe"] = _glove(text, dim, Path(os.environ["GLOVE"]))
-    return results
+        results.get("rows", "GloVe", lambda: _glove(text, dim, Path(os.environ["GLOVE"])))
+    else:
+        print("GLOVE is not set: no GloVe")
 
 
 def _glove(text: Path, dim: int, programs: Path) -> dict[str, Any]:
@@ -196,6 +230,24 @@ def table(rows: dict[str, dict[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def figure_table(points: list[dict[str, Any]]) -> str:
+    """The points of Figure 1 as a Markdown table."""
+    names = ("WS-353", "MC", "MTurk-771", "MEN", "SimLex", "YP")
+    lines = [
+        "| alpha | "
+        + " | ".join(names)
+        + " | average of eight | semantic | syntactic | mixed | positives to negatives |",
+        "|---" * (len(names) + 6) + "|",
+    ]
+    for point in points:
+        cells = ["all pairs" if point["alpha"] is None else f"{point['alpha']:g}"]
+        cells += [f"{point['sets'][name][0]:.3f}" for name in names]
+        cells += [f"{point[kind]:.3f}" for kind in ("average", "semantic", "syntactic", "all")]
+        cells.append(f"{point['positive'] / point['negative']:.2f}" if point["negative"] else "no negatives")
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
 def figure(points: list[dict[str, Any]], path: Path) -> None:
     """Figure 1 of the paper as a PNG."""
     import matplotlib
@@ -245,18 +297,16 @@ def main() -> None:
         options = {"pattern": "[a-z]+", "wordlist": arguments.wordlist, "wordlist_exempt": 3000}
     store = lw.count(text, max_lag=max(arguments.window, 7), **options)
     print(f"{len(store.vocabulary)} words of {store.n_tokens} tokens", flush=True)
-    rows = {}
+    results = Results(arguments.output / "sens.json")
     for name, settings in ROWS.items():
-        _, rows[name] = fit(store, arguments.dim, arguments.window, **settings)
-        print(f"{name}: average {rows[name]['average']:.3f}, {rows[name]['seconds']:.1f} s", flush=True)
+        results.get("rows", name, lambda: fit(store, arguments.dim, arguments.window, **settings)[1])  # noqa: B023
     if arguments.peers:
-        rows.update(peers(text, arguments.dim))
-    results: dict[str, Any] = {"rows": rows}
-    (arguments.output / "sens.md").write_text(table(rows))
+        peers(text, arguments.dim, results)
+    (arguments.output / "sens.md").write_text(table(results.found["rows"]))
     if not arguments.no_figure:
-        results["figure"] = alphas(store, arguments.dim, arguments.window)
-        figure(results["figure"], arguments.output / "sens-figure1.png")
-    (arguments.output / "sens.json").write_text(json.dumps(results, indent=1, default=float))
+        points = alphas(store, arguments.dim, arguments.window, results)
+        (arguments.output / "sens-figure1.md").write_text(figure_table(points))
+        figure(points, arguments.output / "sens-figure1.png")
 
 
 if __name__ == "__main__":

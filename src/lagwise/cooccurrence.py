@@ -12,6 +12,7 @@ import numpy as np
 
 TASK_ENTRIES = 1 << 19  # most nonzeros one task of rows may yield
 BATCH_ENTRIES = 1 << 22  # most nonzeros one kernel call may yield
+_EXACT = 1 << 16  # whole weights up to this are summed as integers
 BATCH_WORK = 1 << 25  # most additions of one kernel call, about a tenth of a second
 
 
@@ -280,7 +281,8 @@ def window_weights(size: int, weight: Any) -> tuple[np.ndarray, int]:
 
     Returns
     -------
-    weights : ndarray of uint64 (exact: true weight = weights / scale), or float64 with scale 1 for a given array
+    weights : ndarray of uint64 (exact: true weight = weights / scale), or float64 with scale 1 for a given array that
+        holds other than whole numbers
     scale : int
 
     Raises
@@ -310,6 +312,6 @@ def window_weights(size: int, weight: Any) -> tuple[np.ndarray, int]:
         raise ValueError(f"weight holds {np.abs(values).max():g}; expected numbers of at most 1e100")
     if values.shape != (size,) or not np.isfinite(values).all():
         raise ValueError(f"weight has shape {values.shape}; expected {size} finite numbers g(1), ..., g({size})")
-    if (values == 1).all():
-        return np.ones(size, dtype=np.uint64), 1
+    if ((values >= 0) & (values <= _EXACT) & (values == np.floor(values))).all():
+        return values.astype(np.uint64), 1
     return values, 1

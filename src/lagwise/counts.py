@@ -137,7 +137,9 @@ class CountStore:
             If the store cannot answer; the message says how to count again.
         """
         indptr, indices, data, scale = self.window_arrays(size, weight, n_threads)
-        values = data.astype(np.int64) if scale == 1 and data.dtype.kind == "u" else data / scale
+        own = self.options["weight"] if self.max_lag is None else weight
+        flat = scale == 1 and data.dtype.kind == "u" and (own is None or isinstance(own, str) or set(own) == {1})
+        values = data.astype(np.int64) if flat else data / scale
         return self._csr((indptr, indices, values), raw=True)
 
     def window_arrays(

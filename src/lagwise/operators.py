@@ -10,8 +10,8 @@ from ._threads import resolve_threads
 from ._validation import check_real
 
 _DATA_TYPES = ("float32", "float64", "uint8", "uint16", "uint32", "uint64", "int64")
-_SLICE = 1 << 23  # nonzeros of one kernel call: short enough that Ctrl-C is seen at once
-_PARTS = 64  # parts of a slice, handed to threads as they come free
+_SLICE = 1 << 31  # bytes of the block that one kernel call fetches, about a tenth of a second: Ctrl-C is seen at once
+_PARTS = 256  # parts of a slice, handed to threads as they come free
 _MAX_RANK = 8
 _SMALL = 1 << 19  # multiplications below which waking threads costs more than it saves
 
@@ -110,7 +110,7 @@ class SparseMinusLowRank:
         dtype, k = X.dtype, X.shape[1]
         row_scale, col_scale = self._as("row_scale", dtype), self._as("col_scale", dtype)
         U, ZX = self._as("U", dtype), self._inner("Z", X)
-        cuts, threads = _cuts(self.indptr), self._threads(k)
+        threads = self._threads(k)
         scratch = np.empty(0, dtype)
         for first, width in _tiles(k, dtype):
             stop = min(first + width, k)
@@ -119,7 +119,7 @@ class SparseMinusLowRank:
             zx = aligned_empty((U.shape[1], width), dtype)
             zx[:, : stop - first] = ZX[:, first:stop]
             zx[:, stop - first :] = 0
-            for piece in cuts:
+            for piece in _cuts(self.indptr, width * dtype.itemsize):
                 spmm.csr_matmat(
                     self.data,
                     self.indices,
@@ -156,7 +156,7 @@ class SparseMinusLowRank:
             stop = min(first + n_tiles * width, k)
             spmm.block_pack(X[:, first:stop], row_scale, tiles, threads)
             sums[:] = 0
-            for piece in _cuts(self.indptr):
+            for piece in _cuts(self.indptr, n_tiles * width * dtype.itemsize):
                 spmm.csr_rmatmat(
                     self.data, self.indices, self.indptr, int(piece[0]), int(piece[-1]), tiles, sums, threads
                 )
@@ -268,10 +268,10 @@ def _tiles(k: int, dtype: np.dtype) -> list[tuple[int, int]]:
     return tiles
 
 
-def _cuts(indptr: np.ndarray) -> list[np.ndarray]:
-    """Row numbers that cut the matrix into slices of about `_SLICE` nonzeros, each into `_PARTS` parts."""
+def _cuts(indptr: np.ndarray, row_bytes: int = 128) -> list[np.ndarray]:
+    """Row numbers that cut the matrix into slices of about `_SLICE` bytes fetched, each into `_PARTS` parts."""
     n, nnz = len(indptr) - 1, int(indptr[-1])
-    n_slices = max(1, -(-nnz // _SLICE))
+    n_slices = max(1, -(-nnz * row_bytes // _SLICE))
     # Rows count as nonzeros too, so that long runs of empty rows are shared out as well.
     load = indptr + np.arange(n + 1)
     edges = np.searchsorted(load, np.linspace(0, load[-1], n_slices * _PARTS + 1).astype(np.int64))

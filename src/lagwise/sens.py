@@ -13,52 +13,10 @@ import numpy as np
 from ._estimator import Estimator
 from ._progress import Progress
 from ._threads import resolve_threads
-from ._validation import (
-    check_bool,
-    check_choice,
-    check_fitted,
-    check_int,
-    check_random_state,
-    check_real,
-)
-from .negatives import add_random_negatives, dominate_diagonal
-from .pmi import Counts, PMIMatrix, check_alpha, pmi_matrix, row_sums, window_counts
-
-VARIANTS = ("sens", "svd-ns", "svd-ns-shifted", "pmi", "ppmi", "sppmi", "counts", "log-counts", "sqrt-counts")
-
-# Whole settings under a name. Shift, smoothing and power follow trials that were scored on the similarity sets and
-# analogies themselves, so figures on those sets flatter them; a choice on other data is still to be made.
-PRESETS: dict[str, dict[str, Any]] = {
-    "paper": {"variant": "svd-ns", "alpha": -2.5, "window": 5, "weight": "flat"},
-    "balanced": {
-        "variant": "sens",
-        "alpha": -2.5,
-        "shift": 2.5,
-        "window": 7,
-        "weight": (4, 4, 3, 3, 2, 1, 1),
-        "smoothing": 0.75,
-        "power": 0.25,
-    },
-    "similarity": {
-        "variant": "sens",
-        "alpha": -2.5,
-        "shift": 2.5,
-        "window": 7,
-        "weight": (4, 4, 3, 3, 2, 1, 1),
-        "smoothing": 0.75,
-        "power": 0.0,
-    },
-    "analogies": {
-        "variant": "sens",
-        "alpha": -2.5,
-        "shift": 4.0,
-        "window": 7,
-        "weight": (4, 4, 3, 3, 2, 1, 1),
-        "smoothing": 0.75,
-        "power": 0.4,
-    },
-}
-DEFAULT_PRESET = "balanced"  # of the command line
+from ._validation import check_bool, check_choice, check_fitted, check_int, check_real
+from .pmi import check_alpha, window_counts
+from .presets import PRESETS
+from .variants import VARIANTS, build_matrix, factorise
 
 
 class SENS(Estimator):
@@ -85,6 +43,9 @@ class SENS(Estimator):
         The window counts to factorise, as for `CountStore.window`: None is 5 and flat, or a windowed store's own.
     smoothing : float, smooth : {"both", "context"}
         Exponent of the marginals, of both or of the contexts only (then not symmetric: not for "sens").
+    row_weight : float
+        g of the weighted matrix D^g M D^g, D the row sums of the counts over their median: a positive g spends more of
+        the few dimensions on frequent words.
     power : float
         Vectors are U s^power.
     drop_first : int
@@ -153,12 +114,14 @@ class SENS(Estimator):
         random_state: Any = 0,
         n_threads: int | None = None,
         progress: bool | None = None,
+        row_weight: float = 0.0,
     ):
         self.n_components, self.variant, self.alpha, self.shift = n_components, variant, alpha, shift
         self.window, self.weight, self.smoothing, self.smooth = window, weight, smoothing, smooth
         self.power, self.drop_first, self.negatives, self.psd = power, drop_first, negatives, psd
         self.random_negatives, self.preset, self.tol, self.solver = random_negatives, preset, tol, solver
         self.random_state, self.n_threads, self.progress = random_state, n_threads, progress
+        self.row_weight = row_weight
 
     def settings(self) -> dict[str, Any]:
         """The parameters in force: those of the preset, overridden by arguments that differ from their defaults.
@@ -183,6 +146,7 @@ class SENS(Estimator):
             check_int("window", given["window"], 1)
         check_real("smoothing", given["smoothing"], above=0, maximum=1)
         check_choice("smooth", given["smooth"], ("both", "context"))
+        check_real("row_weight", given["row_weight"])
         check_real("power", given["power"], minimum=0)
         check_int("drop_first", given["drop_first"], 0)
         check_real("negatives", given["negatives"], minimum=1)
@@ -253,7 +217,7 @@ class SENS(Estimator):
                     callback(n_products, n_converged, residual)
 
             try:
-                self._keep(factorise(result.matrix, settings, threads, report))
+                self._keep(factorise(result, settings, threads, report))
             except KeyboardInterrupt as stop:
                 if getattr(stop, "partial", None) is not None:
                     self._keep(stop.partial)  # type: ignore[attr-defined]
@@ -323,110 +287,6 @@ class SENS(Estimator):
             "negative": self.n_negative_,
         }
         return WordVectors(words, self.embedding_, self.counts_, meta)
-
-
-def build_matrix(table: Counts, settings: dict[str, Any], n_threads: int) -> PMIMatrix:
-    """The matrix that a variant factorises; uses the counts up."""
-    from scipy.sparse import csr_array
-
-    variant = settings["variant"]
-    if variant.endswith("counts"):
-        values = table.data.astype(np.float32)
-        if table.scale != 1:
-            values /= np.float32(table.scale)
-        if variant != "counts":
-            (np.log1p if variant == "log-counts" else np.sqrt)(values, out=values)
-        sums = row_sums(table, n_threads) / table.scale
-        indptr = table.indptr.astype(np.int32) if len(values) < 2**31 else table.indptr
-        matrix = csr_array((values, table.indices, indptr), shape=(table.n_words,) * 2)
-        result = PMIMatrix(matrix, len(values), len(values), 0, None, sums)
-    else:
-        alpha, shift = settings["alpha"], settings["shift"]
-        if variant == "pmi":
-            alpha = None
-        elif variant == "ppmi":
-            alpha = 0.0
-        elif variant == "sppmi":
-            alpha = math.log2(settings["negatives"])
-            shift = -alpha
-        elif variant == "svd-ns-shifted":
-            if not isinstance(alpha, float):
-                raise ValueError(
-                    f"svd-ns-shifted subtracts alpha from every kept entry; alpha is {alpha!r}, expected bits"
-                )
-            shift = -alpha
-        pattern = (table.indptr, table.indices.copy()) if settings["random_negatives"] else None
-        n_entries = len(table.indices)
-        result = pmi_matrix(table, alpha, shift, settings["smoothing"], settings["smooth"], n_threads=n_threads)
-        if result.matrix.nnz == 0:
-            raise ValueError(
-                f"threshold leaves 0 of {n_entries} entries: no pair has PMI above "
-                f"{result.alpha:g} bits; lower alpha (or negatives)"
-            )
-        if pattern is not None:
-            rng = check_random_state(settings["random_state"])
-            value = result.alpha if result.alpha is not None else 0.0
-            result.matrix = add_random_negatives(result.matrix, *pattern, settings["random_negatives"], value, rng)
-    if settings["psd"]:
-        result.matrix = dominate_diagonal(result.matrix)
-    return result
-
-
-def factorise(matrix: Any, settings: dict[str, Any], n_threads: int, callback: Callable[[int, int, float], Any]) -> Any:
-    """Leading eigenpairs (or singular triplets) of the matrix of a variant."""
-    from .linalg.lanczos import block_krylov, eigsh
-    from .linalg.svd import golub_kahan
-    from .operators import SparseMinusLowRank
-
-    operator = SparseMinusLowRank(matrix, n_threads=n_threads)
-    d, tol, seed = settings["n_components"] + settings["drop_first"], settings["tol"], settings["random_state"]
-    which = "LA" if settings["variant"] == "sens" else "LM"
-    if settings["smooth"] == "context" and settings["smoothing"] != 1:
-        return golub_kahan(operator, d, tol=tol, random_state=seed, n_threads=n_threads, callback=callback)
-    if settings["solver"] == "arpack":
-        return _arpack(operator, d, which, tol, seed)
-    if settings["solver"] == "krylov":
-        found = block_krylov(operator, d, which=which, random_state=seed, n_threads=n_threads)
-    else:
-        found = eigsh(operator, d, which, tol=tol, random_state=seed, n_threads=n_threads, callback=callback)
-    return found
-
-
-def _arpack(operator: Any, d: int, which: str, tol: float, seed: Any) -> Any:
-    from scipy.sparse.linalg import LinearOperator, eigsh
-
-    from .linalg.lanczos import EigenResult
-    from .linalg.panels import fix_signs
-
-    n = operator.shape[0]
-    if d >= n:
-        raise ValueError(f"solver='arpack' finds at most {n - 1} of {n} eigenvalues; use solver='lanczos'")
-    start = check_random_state(seed).standard_normal(n).astype(operator.dtype)
-    products = 0
-
-    def product(x: np.ndarray) -> np.ndarray:
-        nonlocal products
-        products += 1
-        return operator.matvec(x)
-
-    linear = LinearOperator(operator.shape, matvec=product, dtype=operator.dtype)
-    values, vectors = eigsh(linear, k=d, which=which, tol=tol, v0=start)
-    low = eigsh(linear, k=min(16, n - 1), which="SA", tol=1e-2, v0=start, return_eigenvectors=False)
-    order = np.argsort(-(np.abs(values) if which == "LM" else values), kind="stable")
-    values, vectors = values[order].astype(np.float64), np.ascontiguousarray(vectors[:, order])
-    vectors = vectors * fix_signs(vectors).astype(vectors.dtype)
-    residuals = np.linalg.norm(operator.matmat(vectors) - vectors * values.astype(vectors.dtype), axis=0)
-    residual = float(residuals.max()) / (float(np.abs(values).max()) or 1.0)
-    return EigenResult(
-        values,
-        vectors,
-        residuals.astype(np.float64),
-        residual,
-        products,
-        0,
-        residual <= max(tol, 1e-6),
-        low[low < 0].astype(np.float64),
-    )
 
 
 def _same(a: Any, b: Any) -> bool:

@@ -166,3 +166,20 @@ def test_ctrl_c_hands_over_what_was_reached(problem):
     with pytest.raises(KeyboardInterrupt) as caught:
         eigsh(SparseMinusLowRank(A), 10, tol=0.0, callback=stop)
     assert caught.value.partial.values[0] == pytest.approx(values[-1], rel=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("spread", [1.0, 1e-2, 1e-9, 0.0])
+def test_qr_of_nearly_dependent_columns(dtype, spread):
+    """Cholesky where it is accurate, Householder beyond: orthonormal, R upper triangular, Q R the old block."""
+    rng = np.random.default_rng(2)
+    old = rng.standard_normal((5000, 8)).astype(dtype)
+    old[:, 5] = old[:, 2] + spread * old[:, 5]
+    X = old.copy()
+    with Panels(len(X), 2) as panels:
+        R = panels.qr(X)
+    eps = np.finfo(dtype).eps
+    Q = X.astype(np.float64)
+    np.testing.assert_allclose(Q.T @ Q, np.eye(8), rtol=0, atol=20 * eps)
+    np.testing.assert_allclose(Q @ R, old, rtol=0, atol=4 * eps * np.linalg.norm(old, axis=0).max())
+    np.testing.assert_allclose(np.tril(R, -1), 0, atol=1e-12 * np.abs(R).max(), rtol=0)

@@ -213,7 +213,7 @@ def test_count_then_sens_with_no_options():
     vectors = lw.SENS(20).fit(store).word_vectors()
     assert vectors.vectors.shape == (len(store.vocabulary), 20) and vectors.most_similar("w1")
     for name in PRESETS:
-        assert lw.SENS(20, preset=name).fit(store).residual_ < 1e-4
+        assert lw.SENS(20, preset=name).fit(store).residual_ < 3e-3
     again = lw.SENS(10, alpha=-1.0, window=3).fit(store)  # the same store, another setting, no recount
     assert again.components_.shape[1] == 10
 
@@ -284,3 +284,39 @@ def test_x4_ctrl_c_keeps_the_best_and_raises(counts):
     assert model.interrupted_ and np.isfinite(model.components_).all() and model.components_.shape == (N, 20)
     model.set_params(tol=1e-4)
     assert not model.fit(counts).interrupted_
+
+
+def test_row_weight_factorises_the_weighted_matrix(counts):
+    model = lw.SENS(10, row_weight=0.3, tol=1e-7).fit(counts)
+    sums = counts.sum(axis=1).astype(float)
+    weights = np.where(sums > 0, (np.maximum(sums, 1) / np.median(sums[sums > 0])) ** 0.3, 1)
+    M = matrix_of(counts) * np.outer(weights, weights)
+    np.testing.assert_allclose(model.eigenvalues_, np.linalg.eigvalsh(M)[::-1][:10], rtol=1e-5, atol=0)
+    W = model.components_.astype(np.float64)
+    assert model.objective_ == pytest.approx(np.trace(W.T @ M @ W), rel=1e-5)
+
+
+def test_loose_tolerance_stops_early_and_says_so(counts):
+    matrix = sparse.csr_array(np.kron(matrix_of(counts), np.eye(2)))  # large enough for the iteration
+    from lagwise.linalg import eigsh
+    from lagwise.operators import SparseMinusLowRank
+
+    operator = SparseMinusLowRank(matrix)
+    loose, tight = eigsh(operator, 60, tol=3e-2), eigsh(operator, 60, tol=1e-5)
+    assert loose.n_products < tight.n_products and 1e-5 < loose.residual <= 3e-2
+    for found in (loose, tight):
+        vectors = found.vectors.astype(np.float64)
+        true = np.linalg.norm(matrix @ vectors - vectors * found.values, axis=0).max() / found.values[0]
+        assert true == pytest.approx(found.residual, rel=0.1, abs=2e-6)
+
+
+def test_whole_weights_are_summed_exactly():
+    rng = np.random.default_rng(0)
+    lines = [" ".join(f"w{i}" for i in rng.zipf(1.4, size=30) if i < 300) for _ in range(200)]
+    store = lw.count(lines=lines, max_lag=3, min_count=1)
+    whole, real = store.window_arrays(3, (4, 2, 1)), store.window(3, (2.0, 1.0, 0.5))
+    assert whole[2].dtype.kind == "u" and whole[3] == 1
+    np.testing.assert_array_equal(store.window(3, (4, 2, 1)).toarray(), 2 * real.toarray())
+    assert store.window(3, (4, 2, 1)).dtype == np.float64
+    windowed = lw.count(lines=lines, window=3, weight=(4, 2, 1), min_count=1)
+    np.testing.assert_array_equal(windowed.window_arrays()[2], whole[2])

@@ -33,7 +33,9 @@ def count(
     wordlist_exempt: Annotated[int, typer.Option(help="Words outside the word list stay above this count.")] = 3000,
     max_lag: Annotated[int | None, typer.Option(help="Hold every lag up to this (default 7).")] = None,
     window: Annotated[int | None, typer.Option(help="Hold one window of this size instead.")] = None,
-    weight: Annotated[str, typer.Option(help="Weight of distances in the window: flat, harmonic or linear.")] = "flat",
+    weight: Annotated[
+        str, typer.Option(help="Weight of distances in the window: flat, harmonic, linear, or whole numbers: 3,2,1.")
+    ] = "flat",
     boundary: Annotated[str, typer.Option(help="What ends a sequence: line, none (files only) or blank.")] = "line",
     oov: Annotated[str, typer.Option(help="Words outside the vocabulary: keep (a gap), drop or unk.")] = "keep",
     unk: Annotated[str, typer.Option(help="The unknown symbol.")] = "<unk>",
@@ -96,7 +98,7 @@ def count(
         wordlist_exempt=wordlist_exempt,
         max_lag=max_lag,
         window=window,
-        weight=weight,
+        weight=_weight(weight),
         boundary=boundary,
         oov=oov,
         unk=unk,
@@ -145,6 +147,17 @@ def _report(output: Path, store: Any, json: bool, quiet: bool) -> None:
             f"{summary['nonzeros']} nonzero counts",
             quiet,
         )
+
+
+def _weight(text: str) -> Any:
+    if text in ("flat", "harmonic", "linear"):
+        return text
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise ValueError(
+            f"--weight is {text!r}; expected flat, harmonic, linear, or whole numbers such as 3,2,1"
+        ) from None
 
 
 @app.command()

@@ -67,7 +67,8 @@ def sens(
     import time
 
     from ..merging import load_store
-    from ..sens import DEFAULT_PRESET, SENS
+    from ..presets import DEFAULT_PRESET
+    from ..sens import SENS
 
     _app.check_output(output, force)
     started = time.perf_counter()

@@ -12,7 +12,7 @@ from .._validation import check_choice, check_int, check_random_state, check_rea
 from .panels import Panels, fix_signs
 
 _DENSE = 600  # up to this order the whole matrix is formed and solved exactly
-_CHECK_EVERY = 4  # blocks between two looks at the Ritz values, once the first basis is full
+_CHECK_COLUMNS = 64  # columns between two looks at the Ritz values
 
 
 class NoConvergence(RuntimeError):
@@ -73,8 +73,8 @@ def eigsh(
 ) -> EigenResult:
     """The k algebraically largest (or largest by modulus) eigenpairs of a symmetric operator.
 
-    Thick-restart block Lanczos with full re-orthogonalisation done twice; a basis of about 4 k columns is restarted
-    with 1.25 k Ritz vectors. Coefficients are summed in float64 whatever the dtype of the basis; the same seed gives
+    Thick-restart block Lanczos with full re-orthogonalisation after the recurrence; a basis of about 4 k columns is
+    restarted with 1.25 k Ritz vectors. Coefficients are summed in float64 whatever the dtype of the basis; the same seed gives
     the same bits for any number of threads. Small matrices (order up to 600 or the size of the basis) are formed and
     solved exactly, which also serves those with many equal eigenvalues.
 
@@ -240,6 +240,7 @@ class _Lanczos:
         self.Q = np.empty((self.n, self.capacity + block), dtype=dtype)
         self.T = np.zeros((self.capacity + block, self.capacity + block))
         self.size = 0  # columns of Q whose products are in T; the next block stands behind them
+        self.coupled = 0  # first column of Q that the next product can reach, but for rounding
         self.R = np.zeros((block, block))  # couples the last block to the next one
         self.n_products = self.n_restarts = 0
 
@@ -253,12 +254,13 @@ class _Lanczos:
 
     def run(self, tol: float, limit: int, callback: Callable[[int, int, float], Any] | None) -> EigenResult:
         residual, n_converged, blocks_since = float("inf"), 0, 0
+        every = max(1, _CHECK_COLUMNS // self.block)
         while True:
             self._extend()
             full = self.size + self.block > self.capacity
             spent = self.n_products + self.block > limit
             blocks_since += 1
-            if full or spent or (self.n_restarts and blocks_since >= _CHECK_EVERY and self.size >= self.k):
+            if full or spent or (blocks_since >= every and self.size >= 2 * self.k):
                 blocks_since = 0
                 values, Y = self.ritz()
                 residuals = self._residuals(Y)
@@ -280,17 +282,19 @@ class _Lanczos:
         basis = self.Q[:, :stop]
         W = np.asarray(self.operator.matmat(np.ascontiguousarray(self.Q[:, first:stop])), dtype=self.dtype)
         self.n_products += self.block
-        C = self.panels.inner(basis, W)
+        C = np.zeros((stop, self.block))
+        near = self.Q[:, self.coupled : stop]
+        C[self.coupled :] = self.panels.inner(near, W)
         if not np.isfinite(C).all():
             raise ValueError("the operator's products are not finite; look for NaN or infinite entries")
-        self.panels.subtract(W, basis, C)
+        self.panels.subtract(W, near, C[self.coupled :])
         again = self.panels.inner(basis, W)
         self.panels.subtract(W, basis, again)
         C += again
         C[first:] = (C[first:] + C[first:].T) / 2
         self.T[:stop, first:stop] = C
         self.T[first:stop, :stop] = C.T
-        self.size = stop
+        self.size, self.coupled = stop, first
         self.R = self._orthonormalise(W)
         self.Q[:, stop : stop + self.block] = W
 
@@ -335,7 +339,7 @@ class _Lanczos:
         self.T[np.arange(keep), np.arange(keep)] = values[order]
         self.T[keep : keep + self.block, :keep] = coupling
         self.T[:keep, keep : keep + self.block] = coupling.T
-        self.size = keep
+        self.size, self.coupled = keep, 0
         self.n_restarts += 1
 
     def extract(self, values: np.ndarray, Y: np.ndarray, tol: float) -> EigenResult:

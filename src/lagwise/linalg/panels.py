@@ -12,6 +12,7 @@ import numpy as np
 from .._threads import resolve_threads, single_threaded_blas
 
 PANEL_ROWS = 2048
+_WORST_INVERSE = 1e3  # entries of the inverse of the scaled Cholesky factor: columns are dependent to about 1e-3
 
 
 class Panels:
@@ -93,12 +94,46 @@ class Panels:
     def qr(self, X: np.ndarray) -> np.ndarray:
         """Replace X (n, b) by orthonormal columns of the same span and return R (b, b), float64, so that X_old = Q R.
 
-        Householder QR of each panel in float64, then of the stacked triangles: as stable as QR of the whole. Columns
-        that depend on earlier ones come out as arbitrary directions with a (nearly) zero on R's diagonal.
+        By the Cholesky factor of X'X, summed in float64, while X is well enough conditioned; otherwise by Householder
+        reflections, where columns that depend on earlier ones come out as arbitrary directions with a (nearly) zero on
+        R's diagonal.
         """
         n, b = X.shape
         if n < b:
             raise ValueError(f"cannot orthonormalise {b} columns of {n} rows")
+        R = self._cholesky_step(X)
+        if R is None:
+            return self._householder_qr(X)
+        if X.dtype == np.float64:  # the error of one step, eps cond(X)^2, is below the rounding of float32 only
+            again = self._cholesky_step(X)
+            R = R if again is None else again @ R
+        return R
+
+    def _cholesky_step(self, X: np.ndarray) -> np.ndarray | None:
+        """X R^-1 in place, R'R = X'X; None, with X untouched, if X is too near to dependent columns."""
+        gram = np.zeros((X.shape[1],) * 2)
+        for part in self._map(lambda rows: _gram(X[rows])):
+            gram += part
+        scale = np.sqrt(np.diag(gram))
+        if not (np.isfinite(scale).all() and (scale > 0).all()):
+            return None
+        try:
+            unit = np.linalg.cholesky(gram / np.outer(scale, scale)).T
+        except np.linalg.LinAlgError:
+            return None
+        inverse = np.linalg.inv(unit)
+        if np.abs(inverse).max() > _WORST_INVERSE:
+            return None
+        inverse = (inverse / scale[:, None]).astype(np.float64)
+
+        def work(rows: slice) -> None:
+            X[rows] = X[rows].astype(np.float64) @ inverse
+
+        self._map(work)
+        return unit * scale
+
+    def _householder_qr(self, X: np.ndarray) -> np.ndarray:
+        """QR of each panel in float64, then of the stacked triangles: as stable as QR of the whole."""
         factors = self._map(lambda rows: np.linalg.qr(X[rows].astype(np.float64)))
         top, R = np.linalg.qr(np.concatenate([triangle for _, triangle in factors]))
         starts = np.cumsum([0, *(triangle.shape[0] for _, triangle in factors)])
@@ -110,6 +145,11 @@ class Panels:
 
         self._map(work)
         return R
+
+
+def _gram(X: np.ndarray) -> np.ndarray:
+    X = X.astype(np.float64)
+    return X.T @ X
 
 
 def fix_signs(vectors: np.ndarray) -> np.ndarray:
