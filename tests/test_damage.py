@@ -280,3 +280,30 @@ def test_counting_options_out_of_range(tmp_path):
     for weight in (["a", "b"], [1e308, 1e308], [np.inf, 1], object()):
         with pytest.raises(ValueError, match="weight"):
             counts.window(2, weight)
+
+
+def test_sens_arguments_out_of_range():
+    counts = lw.count(lines=["a b a c b d a"] * 9, min_count=1)
+    for wrong, message in (
+        ({"variant": "counts", "power": 100}, "choose a smaller power"),
+        ({"weight": [-1] * 5}, "negative"),
+        ({"weight": [1e308] * 5}, "weight"),
+        ({"shift": 1e39}, "shift"),
+        ({"random_state": "x"}, "random_state"),
+        ({"random_state": -1}, "random_state"),
+        ({"progress": 5}, "progress"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            lw.SENS(n_components=2, **wrong).fit(counts)
+    with pytest.raises(TypeError, match="callback"):
+        lw.SENS(n_components=2).fit(counts, callback=5)
+    with pytest.raises(ValueError, match="no co-occurrences"):
+        lw.SENS(n_components=2).fit(counts.window(2) * 0)
+
+
+def test_a_resume_with_nothing_to_resume_says_so(tmp_path):
+    from lagwise.counting import count_to_store
+
+    (tmp_path / "text").write_text("a b c\n" * 20)
+    with pytest.warns(UserWarning, match="begins at the beginning"):
+        count_to_store(tmp_path / "store", tmp_path / "text", checkpoint=tmp_path / "none", resume=True)

@@ -82,6 +82,7 @@ class Progress:
             self._bar.stop()
         if self.enabled and kind is None:
             seconds = time.monotonic() - self._started
+            self._done = max(self._done, self.total or 0)  # it is all done, however far the last report was
             _say(f"{self.description}: {self._line(time.monotonic())}, {seconds:.1f} s")
 
 

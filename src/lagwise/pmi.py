@@ -71,7 +71,9 @@ def window_counts(counts: Any, window: int | None = None, weight: Any = None, n_
         result = Counts(np.asarray(indptr, dtype=np.int64), indices, data, float(scale), owned, counts.vocabulary)
     else:
         result = _matrix_counts(counts)
-    if len(result.indices) == 0:
+    if result.data.dtype.kind == "f" and len(result.data) and result.data.min() < 0:
+        raise ValueError(f"weight={weight!r} gives negative sums; weights of PMI must not be negative")
+    if len(result.indices) == 0 or not result.data.any():
         raise ValueError(
             "there are no co-occurrences: no two words of the vocabulary stand within the window; "
             "count longer lines, or with boundary='none'"

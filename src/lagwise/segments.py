@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -171,6 +172,7 @@ class Checkpoint:
         if not self.file.exists():
             if any(folder.iterdir()):
                 raise ValueError(f"{folder} is no checkpoint folder: it holds no checkpoint.json")
+            warnings.warn(f"{folder} holds no finished work; the count begins at the beginning", stacklevel=4)
             self._write()
             return
         state = json.loads(self.file.read_text(encoding="utf-8"))

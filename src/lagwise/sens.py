@@ -13,7 +13,7 @@ import numpy as np
 from ._estimator import Estimator
 from ._progress import Progress
 from ._threads import resolve_threads
-from ._validation import check_bool, check_choice, check_fitted, check_int, check_real
+from ._validation import check_bool, check_choice, check_fitted, check_int, check_random_state, check_real
 from .pmi import check_alpha, window_counts
 from .presets import PRESETS
 from .variants import VARIANTS, build_matrix, factorise
@@ -141,7 +141,7 @@ class SENS(Estimator):
         check_int("n_components", given["n_components"], 1)
         check_choice("variant", given["variant"], VARIANTS)
         given["alpha"] = check_alpha(given["alpha"])
-        check_real("shift", given["shift"])
+        check_real("shift", given["shift"], minimum=-1e6, maximum=1e6)
         if given["window"] is not None:
             check_int("window", given["window"], 1)
         check_real("smoothing", given["smoothing"], above=0, maximum=1)
@@ -188,6 +188,11 @@ class SENS(Estimator):
             On Ctrl-C; the best vectors so far are kept and `interrupted_` is True.
         """
         settings = self.settings()
+        check_random_state(settings["random_state"])
+        if self.progress is not None:
+            check_bool("progress", self.progress)
+        if callback is not None and not callable(callback):
+            raise TypeError(f"callback is {callback!r}; expected a function or None")
         threads = resolve_threads(settings["n_threads"])
         started = time.perf_counter()
         table = window_counts(counts, settings["window"], settings["weight"], threads)
@@ -236,6 +241,13 @@ class SENS(Estimator):
         self.objective_ = math.fsum(self.eigenvalues_)
         negative = found.values[found.values < 0] if self._settings["variant"] != "sens" else found.opposite
         least = float(np.abs(found.values[:stop]).min(initial=math.inf))
+        with np.errstate(over="ignore"):
+            weights = np.abs(self.eigenvalues_).astype(np.float32) ** np.float32(self._settings["power"])
+        if not np.isfinite(weights).all():
+            raise ValueError(
+                f"power={self._settings['power']:g} of eigenvalues up to {np.abs(self.eigenvalues_).max():.3g} does not "
+                "fit float32; choose a smaller power"
+            )
         self.negative_in_top_ = int(np.sum(np.abs(negative) >= least))
 
     @property

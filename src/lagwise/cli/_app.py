@@ -24,6 +24,7 @@ app = typer.Typer(
     name="lagwise",
     no_args_is_help=True,
     add_completion=False,
+    rich_markup_mode=None,  # plain help shows whole option names in a narrow terminal
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Count text once; fit word vectors, linear dynamical systems and hidden Markov models.",
@@ -53,6 +54,8 @@ def check_output(output: Path, force: bool, *inputs: Any) -> None:
     for given in inputs:
         if output.exists() and os.path.exists(given) and os.path.samefile(output, given):
             raise FileExistsError(f"{output} is also the input, which would be lost; choose another name")
+    if str(output) == "-":
+        raise ValueError("the output is a file, not a stream; give a name (/dev/stdout where it must be the stream)")
     if output.is_dir():
         raise IsADirectoryError(f"{output} is a folder; give the name of a file")
     if output.is_file() and not force:
@@ -87,6 +90,8 @@ def table(facts: dict[str, Any]) -> None:
     grid.add_column(style="bold", no_wrap=True)
     grid.add_column(overflow="fold")
     for name, value in facts.items():
+        if isinstance(value, (list, tuple)) and len(value) > 8:
+            value = f"{', '.join(map(str, value[:5]))}, ... ({len(value)} in all)"
         if isinstance(value, dict):
             value = ", ".join(f"{key} {inner}" for key, inner in value.items())
         elif isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 10000:

@@ -190,6 +190,7 @@ def merge(
     threads: Threads = None,
     force: Force = False,
     quiet: Quiet = False,
+    json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Add count stores, as if their texts had been counted together."""
@@ -198,7 +199,7 @@ def merge(
 
     result = add(*(load_store(path) for path in stores), inexact=inexact, n_threads=threads)
     result.save(output, overwrite=force)
-    _app.say(f"{output}: {len(result.vocabulary)} words of {result.n_tokens} tokens from {len(stores)} stores", quiet)
+    _report(output, result, json, quiet)
 
 
 @app.command()
@@ -210,6 +211,7 @@ def trim(
     threads: Threads = None,
     force: Force = False,
     quiet: Quiet = False,
+    json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Cut a store's vocabulary further, without the text."""
@@ -217,14 +219,16 @@ def trim(
 
     result = load_store(store).trim(min_count=min_count, max_size=max_size, n_threads=threads)
     result.save(output, overwrite=force)
-    _app.say(f"{output}: {len(result.vocabulary)} words", quiet)
+    _report(output, result, json, quiet)
 
 
 @app.command()
-def verify(store: Store, quiet: Quiet = False, debug: Debug = False) -> None:
+def verify(store: Store, quiet: Quiet = False, json: Json = False, debug: Debug = False) -> None:
     """Compare every checksum of a store."""
     from ..counts import CountStore
 
     CountStore.load(store, verify=True)
-    if not quiet:
+    if json:
+        _app.emit({"store": str(store), "whole": True})
+    elif not quiet:
         print(f"{store}: whole")

@@ -166,6 +166,7 @@ def dynamics(
     pairs: Annotated[int, typer.Option(min=1, help="How many pairs.")] = 10,
     rank: Annotated[str, typer.Option(help="Order words by raw or lift.")] = "raw",
     json: Json = False,
+    quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
     """Show what the transition does: pairs of states, now and next, by their words; memory as half-lives."""

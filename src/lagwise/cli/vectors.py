@@ -92,7 +92,7 @@ def sens(
     if given.get("alpha") == "none":
         given["alpha"] = None
     named = preset is not None
-    if preset is None and variant in (None, "sens"):
+    if preset is None and variant is None:
         preset = DEFAULT_PRESET
     settings = SENS(preset=preset).settings()
     if not named and window is None and weight is None and counts.max_lag and settings["window"] is not None:
@@ -328,6 +328,7 @@ def export(
     digits: Annotated[int | None, typer.Option(min=1, max=17, help="Significant digits (default: exact).")] = None,
     force: Force = False,
     quiet: Quiet = False,
+    json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Write vectors in another program's format."""
@@ -336,4 +337,7 @@ def export(
     _app.check_output(output, force, vectors)
     found = _load(vectors)
     write_vectors(found, output, format, digits, overwrite=force)
-    _app.say(f"{output}: {len(found)} words, {found.n_dimensions} dimensions, {format}", quiet)
+    if json:
+        _app.emit({"file": str(output), "words": len(found), "dimensions": found.n_dimensions, "format": format})
+    else:
+        _app.say(f"{output}: {len(found)} words, {found.n_dimensions} dimensions, {format}", quiet)
