@@ -14,3 +14,20 @@ def best_paths(
     path: np.ndarray,
     failed: np.ndarray,
 ) -> None: ...
+def best_pair_paths(
+    start: np.ndarray,
+    second: np.ndarray,
+    middle: np.ndarray,
+    final1: np.ndarray,
+    final: np.ndarray,
+    first: np.ndarray,
+    states: np.ndarray,
+    values: np.ndarray,
+    rows: np.ndarray,
+    offsets: np.ndarray,
+    order: np.ndarray,
+    scores: np.ndarray,
+    place: np.ndarray,
+    path: np.ndarray,
+    failed: np.ndarray,
+) -> None: ...

@@ -110,7 +110,13 @@ def induction(arguments):
     Every run is a line of the results file; runs that it holds are not done again, so the work can be cut into pieces.
     """
     cells = [
-        {"states": arguments.states, "iterations": arguments.iterations, "algorithm": algorithm, "start": start, "seed": seed}
+        {
+            "states": arguments.states,
+            "iterations": arguments.iterations,
+            "algorithm": algorithm,
+            "start": start,
+            "seed": seed,
+        }
         for seed in range(arguments.first, arguments.first + arguments.seeds)
         for algorithm in arguments.algorithms.split(",")
         for start in arguments.starts.split(",")
@@ -121,7 +127,9 @@ def induction(arguments):
     missing = [cell for cell in cells if not any(cell.items() <= row.items() for row in done)]
     if missing:
         text = induction_text()
-        print(f"{sum(map(len, text[0]))} tokens, {text[1]} symbols, {len(text[0])} sequences; {len(missing)} runs to do")
+        print(
+            f"{sum(map(len, text[0]))} tokens, {text[1]} symbols, {len(text[0])} sequences; {len(missing)} runs to do"
+        )
     for number, cell in enumerate(missing):
         longest = max((row["seconds"] for row in done), default=0.0)
         if number and (time.perf_counter() - begun + longest) / 60 > arguments.minutes:

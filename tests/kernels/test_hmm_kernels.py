@@ -142,7 +142,7 @@ def test_viterbi_of_many_is_viterbi_of_one(order, monkeypatch):
     logs = log_arrays(parameters, table)
     single = np.concatenate([inference.viterbi_path(logs, data.rows[a:b]) for a, b in zip(offsets[:-1], offsets[1:])])
     for n_threads in (1, 2):
-        assert np.array_equal(learning.best_labels(parameters, table, data.rows, offsets, n_threads), single)
+        assert np.array_equal(paths.best_labels(parameters, table, data.rows, offsets, n_threads), single)
     rows = np.tile(data.rows, 3)
     whole = inference.viterbi_path(logs, rows)
     T = rows.size

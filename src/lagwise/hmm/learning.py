@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from .inference import impossible_message, path_score, viterbi_path
+from .inference import impossible_message
 from .observations import EmissionRows
 from .parameters import Parameters
-from .recursions import Packed, Plan, forward_backward, log_arrays, run_in_threads
+from .paths import best_labels, joint_score
+from .recursions import Packed, Plan, forward_backward
 
 
 @dataclasses.dataclass
@@ -185,102 +186,6 @@ def count_labels(
         counts.stop1 += count([ends[single]])
         counts.stop += count([ends[~single] - 1, ends[~single]])
     return counts
-
-
-def best_labels(
-    parameters: Parameters,
-    table: np.ndarray,
-    rows: np.ndarray,
-    offsets: np.ndarray,
-    n_threads: int,
-    stop: threading.Event | None = None,
-) -> np.ndarray:
-    """Viterbi paths of all sequences, int32 (n,); ValueError naming an impossible sequence."""
-    from lagwise._kernels.hmm_paths import best_paths
-
-    logs = log_arrays(parameters, table)
-    K, order = parameters.n_states, parameters.order
-    P = -(-K // 8) * 8
-    if order == 1:
-        start, weights, columns = (np.full(shape, -np.inf) for shape in (P, (K, P), (K, P)))
-        start[:K], weights[:, :K], columns[:, :K] = logs["start"], logs["log_A"], logs["log_back"]
-        padded = np.zeros((logs["table"].shape[0], P))
-        padded[:, :K] = logs["table"]
-    path, lengths = np.zeros(rows.size, dtype=np.int32), np.diff(offsets)
-    longest = max(1, 20_000_000 // K ** (order + 1))  # a longer sequence goes in slices of its own
-    short = np.nonzero(lengths <= longest)[0]
-    cuts = np.searchsorted(np.cumsum(lengths[short]), np.arange(longest, int(lengths[short].sum()) + longest, longest))
-    chunks = [part for part in np.split(short, np.unique(cuts)) if part.size]
-    stop = threading.Event() if stop is None else stop
-
-    def work(part: np.ndarray) -> None:
-        if stop.is_set():
-            raise KeyboardInterrupt
-        size = int(lengths[part].max())
-        failed, part = np.empty(part.size, dtype=np.int64), np.ascontiguousarray(part, dtype=np.int64)
-        if order == 1:
-            best_paths(
-                K,
-                start,
-                weights,
-                columns,
-                logs["final"],
-                padded,
-                rows,
-                offsets,
-                part,
-                np.empty((size, P)),
-                path,
-                failed,
-            )
-        else:
-            from lagwise._kernels.hmm_viterbi import viterbi_many2
-
-            viterbi_many2(
-                logs["start"],
-                logs["second"],
-                logs["log_A"],
-                logs["final1"],
-                logs["final"],
-                logs["table"],
-                rows,
-                offsets,
-                part,
-                np.empty((size, K, K)),
-                path,
-                failed,
-            )
-        if failed.max() >= 0:
-            i = int(part[np.argmax(failed >= 0)])
-            raise ValueError(impossible_message(logs, rows[offsets[i] : offsets[i + 1]], i))
-
-    run_in_threads(work, chunks, n_threads, stop)
-    for i in np.nonzero(lengths > longest)[0]:
-        path[offsets[i] : offsets[i + 1]] = viterbi_path(logs, rows[offsets[i] : offsets[i + 1]], int(i))
-    return path
-
-
-def joint_score(
-    parameters: Parameters, table: np.ndarray, rows: np.ndarray, offsets: np.ndarray, path: np.ndarray
-) -> float:
-    """Sum of log P(w, path) over the sequences, nats."""
-    order = parameters.order
-    with np.errstate(divide="ignore"):
-        log_start, log_A = np.log(parameters.start), np.log(parameters.transition)
-        if order == 1:
-            lengths = np.diff(offsets)
-            begins, ends = offsets[:-1][lengths > 0], offsets[1:][lengths > 0] - 1
-            inner = np.ones(rows.size, dtype=bool)
-            inner[begins] = False
-            later = np.nonzero(inner)[0]
-            total = (
-                np.sum(log_start[path[begins]])
-                + np.sum(np.log(table[rows, path]))
-                + np.sum(log_A[path[later - 1], path[later]])
-            )
-            return float(total + (0.0 if parameters.stop is None else np.sum(np.log(parameters.stop)[path[ends]])))
-    logs = log_arrays(parameters, table)
-    return float(sum(path_score(logs, rows[a:b], path[a:b]) for a, b in zip(offsets[:-1], offsets[1:])))
 
 
 @dataclasses.dataclass

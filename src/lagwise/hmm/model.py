@@ -15,7 +15,7 @@ from .._progress import Progress
 from .._threads import resolve_threads
 from .._validation import check_bool, check_choice, check_fitted, check_int, check_random_state, check_real
 from ..vocabulary import Vocabulary
-from . import inference, learning
+from . import inference, learning, paths
 from .observations import EmissionRows, Sequences, check_symbols, read_labels, read_sequences
 from .parameters import Parameters, check_distribution, random_parameters, uniform_parameters
 from .recursions import Packed, Plan, forward_backward, log_arrays, run_in_threads
@@ -247,8 +247,8 @@ class HMM(Estimator):
     ) -> float:
         table = data.table(run.parameters.emission)
         if self.algorithm == "hard":
-            path = learning.best_labels(run.parameters, table, data.rows, offsets, n_threads)
-            value = learning.joint_score(run.parameters, table, data.rows, offsets, path)
+            path = paths.best_labels(run.parameters, table, data.rows, offsets, n_threads)
+            value = paths.joint_score(run.parameters, table, data.rows, offsets, path)
         else:
             plan = Plan(data.rows, offsets, run.parameters.n_states, data.n_rows, run.parameters.order)
             value = float(np.sum(forward_backward(plan, Packed.of(run.parameters, table, plan), n_threads, False)[0]))
@@ -284,7 +284,7 @@ class HMM(Estimator):
             )
         table = data.table(run.parameters.emission)
         run.record(
-            learning.joint_score(run.parameters, table, data.rows, sequences.offsets, labels)
+            paths.joint_score(run.parameters, table, data.rows, sequences.offsets, labels)
             + learning.log_prior(run.parameters, constraints)
         )
         run.n_iter, run.converged = 1, True
@@ -552,10 +552,8 @@ class HMM(Estimator):
         if method == "posterior":
             path = np.argmax(self._run(X, lengths, True)[2], axis=1).astype(np.int32)  # type: ignore[arg-type]
         else:
-            path = learning.best_labels(
-                parameters, table, data.rows, sequences.offsets, resolve_threads(self.n_threads)
-            )
-        score = learning.joint_score(parameters, table, data.rows, sequences.offsets, path)
+            path = paths.best_labels(parameters, table, data.rows, sequences.offsets, resolve_threads(self.n_threads))
+        score = paths.joint_score(parameters, table, data.rows, sequences.offsets, path)
         return score, sequences.split(path.astype(np.int64))
 
     def predict(self, X: Any, lengths: Any = None) -> Any:

@@ -30,7 +30,7 @@ def cluster_parameters(
     Parameters
     ----------
     kind : {"sens", "lds"}
-        Whose word vectors, learned from the sequences: SENS with a window of one word (neighbours tell word classes),
+        Whose word vectors, learned from the sequences: SENS of the words before and after a word (see `word_vectors`),
         or the type vectors of a linear dynamical system.
     vectors : ndarray, shape (n_symbols, d), optional
         Vectors to use instead.
@@ -45,7 +45,7 @@ def cluster_parameters(
             f"{frequent.size} symbols have vectors to cluster; init={kind!r} needs at least n_states={n_states}"
         )
     unit = vectors[frequent] / np.linalg.norm(vectors[frequent], axis=1, keepdims=True)
-    clusters = k_means(unit, np.sqrt(used[frequent]), n_states, rng)
+    clusters = k_means(unit, used[frequent].astype(np.float64), n_states, rng)
     cluster_of = np.full(n_symbols + 1, -1, dtype=np.int64)
     cluster_of[frequent] = clusters
     labels = cluster_of[sequences.ids]  # missing symbols look up the last entry
@@ -59,22 +59,32 @@ def cluster_parameters(
 
 
 def word_vectors(kind: str, sequences: Sequences, n_states: int, n_symbols: int, n_threads: int | None) -> np.ndarray:
-    """Vectors of all symbols (zero where a symbol has none), float64 (n_symbols, d)."""
+    """Vectors of all symbols (zero where a symbol has none), float64 (n_symbols, d).
+
+    "sens": SENS of the counts of adjacent words, in which every word has two roles, left and right in a pair: the
+    matrix is [[0, N], [N', 0]] for N[i, j] = how often j follows i, so its vectors tell what comes after a word from
+    what comes before it. A word's vector is that of both its roles.
+    """
     from ..counting import count_ids
 
     ids, offsets = sequences.ids, sequences.offsets
     names = [str(i) for i in range(n_symbols)]
-    dimensions = max(1, min(2 * n_states, 100, len(np.unique(ids[ids >= 0])) - 2))
+    n_seen = len(np.unique(ids[ids >= 0]))
     if kind == "sens":
+        from scipy.sparse import block_array, csr_array
+
         from ..sens import SENS
 
-        store = count_ids(ids, offsets, vocabulary=names, window=1, n_threads=n_threads)
-        model: Any = SENS(dimensions, variant="svd-ns", window=1, weight="flat", n_threads=n_threads).fit(store)
-        return np.asarray(model.components_, dtype=np.float64) * np.sqrt(np.abs(model.eigenvalues_))
+        N = count_ids(ids, offsets, vocabulary=names, max_lag=1, n_threads=n_threads).lag(1)
+        roles = csr_array(block_array([[None, N], [N.T, None]], format="csr"))
+        # half of this matrix is zero, which adds one bit to every PMI: the shift takes it out again
+        model: Any = SENS(max(1, min(n_states, 100, n_seen - 2)), shift=-1.0, n_threads=n_threads).fit(roles)
+        vectors = np.asarray(model.components_, dtype=np.float64) * model.eigenvalues_
+        return np.hstack((vectors[:n_symbols], vectors[n_symbols:]))
     from ..lds import LDS
 
     store = count_ids(ids, offsets, vocabulary=names, max_lag=7, n_threads=n_threads)
-    model = LDS(n_components=min(dimensions, 50), n_threads=n_threads).fit(store)
+    model = LDS(n_components=max(1, min(2 * n_states, 50, n_seen - 2)), n_threads=n_threads).fit(store)
     return np.asarray(model.type_vectors(), dtype=np.float64)
 
 
