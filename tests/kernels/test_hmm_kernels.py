@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lagwise.hmm import inference, learning, recursions
+from lagwise.hmm import inference, paths, recursions
 from lagwise.hmm.observations import EmissionRows
 from lagwise.hmm.parameters import Parameters
 from lagwise.hmm.recursions import Packed, Plan, exact_sequence, forward_backward, log_arrays
