@@ -6,6 +6,7 @@ import threading
 
 import numpy as np
 
+from ..operators import aligned_empty
 from .candidates import Candidates
 from .inference import path_score, viterbi_path
 from .parameters import Parameters
@@ -103,9 +104,9 @@ def best_labels(
     logs = log_arrays(parameters, table)
     K = parameters.n_states
     P = -(-K // 8) * 8
-    start, weights, columns = (np.full(shape, -np.inf) for shape in (P, (K, P), (K, P)))
+    start, weights, columns, padded = (aligned_empty(shape, np.float64) for shape in ((P,), (K, P), (K, P), (len(table), P)))
+    start[K:], weights[:, K:], columns[:, K:], padded[:, K:] = -np.inf, -np.inf, -np.inf, 0.0
     start[:K], weights[:, :K], columns[:, :K] = logs["start"], logs["log_A"], logs["log_back"]
-    padded = np.zeros((table.shape[0], P))
     padded[:, :K] = logs["table"]
     path, lengths = np.zeros(rows.size, dtype=np.int32), np.diff(offsets)
     stop = threading.Event() if stop is None else stop
@@ -113,7 +114,7 @@ def best_labels(
     def work(part: np.ndarray) -> int:
         if stop.is_set():
             raise KeyboardInterrupt
-        failed, scores = np.empty(part.size, dtype=np.int64), np.empty((int(lengths[part].max()), P))
+        failed, scores = np.empty(part.size, dtype=np.int64), aligned_empty((int(lengths[part].max()), P), np.float64)
         best_paths(K, start, weights, columns, logs["final"], padded, rows, offsets, part, scores, path, failed)
         return _first_failure(part, failed)
 

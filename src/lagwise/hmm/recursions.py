@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..operators import aligned_empty
 from .parameters import Parameters
 
 _BLOCK = 128  # sequences of one block, at most: its rows then stay in the cache
@@ -81,11 +82,11 @@ class Plan:
         most = max((b.sequences.size for b in self.blocks), default=1)
         S = self.row_size
         return {
-            "alpha": np.empty((size, S)),
+            "alpha": aligned_empty((size, S), np.float64),
             "scale": np.empty(size),
-            "work": np.empty((64, S)),
-            "before": np.zeros((most, S)),
-            "beta": np.empty((most, S)),
+            "work": aligned_empty((64, S), np.float64),
+            "before": aligned_zeros((most, S)),
+            "beta": aligned_empty((most, S), np.float64),
         }
 
     def give_back(self, scratch: dict[str, np.ndarray]) -> None:
@@ -100,17 +101,24 @@ class Plan:
                 P, S = self.width, self.row_size
                 self._lane_sums.append(
                     {
-                        "start": np.zeros(P),
-                        "second": np.zeros(P * P),
-                        "transition": np.zeros(S * P),
-                        "stop1": np.zeros(P),
-                        "stop": np.zeros(S),
-                        "emission": np.zeros((self.n_rows, P)),
+                        "start": aligned_zeros((P,)),
+                        "second": aligned_zeros((P * P,)),
+                        "transition": aligned_zeros((S * P,)),
+                        "stop1": aligned_zeros((P,)),
+                        "stop": aligned_zeros((S,)),
+                        "emission": aligned_zeros((self.n_rows, P)),
                     }
                 )
         for array in self._lane_sums[lane].values():
             array.fill(0.0)
         return self._lane_sums[lane]
+
+
+def aligned_zeros(shape: tuple[int, ...]) -> np.ndarray:
+    """Zeros whose rows begin at cache lines where their length allows: whole vectors are then read at once."""
+    array = aligned_empty(shape, np.float64)
+    array.fill(0.0)
+    return array
 
 
 def _block_size(n_sequences: int) -> int:
@@ -139,12 +147,12 @@ class Packed:
     @classmethod
     def of(cls, parameters: Parameters, table: np.ndarray, plan: Plan) -> Packed:
         K, P, S, order = plan.n_states, plan.width, plan.row_size, plan.order
-        start = np.zeros(P)
+        start = aligned_zeros((P,))
         start[:K] = parameters.start
-        second = np.zeros((P, P))
+        second = aligned_zeros((P, P))
         A = parameters.transition
-        forward, backward = np.zeros((P,) * (order + 1)), np.zeros((P,) * (order + 1))
-        final, final1 = np.zeros((P,) * order), np.zeros(P)
+        forward, backward = aligned_zeros((P,) * (order + 1)), aligned_zeros((P,) * (order + 1))
+        final, final1 = aligned_zeros((P,) * order), aligned_zeros((P,))
         inside = (slice(K),) * order
         final[inside] = 1.0 if parameters.stop is None else parameters.stop
         if order == 1:
@@ -156,7 +164,7 @@ class Packed:
             backward[:K, :K, :K] = A.transpose(1, 2, 0)
             final1[:K] = 1.0 if parameters.stop1 is None else parameters.stop1
         _, exponent = np.frexp(table.max(axis=1))
-        emission = np.zeros((table.shape[0], P))
+        emission = aligned_zeros((table.shape[0], P))
         np.ldexp(table, -exponent[:, None], out=emission[:, :K])
         return cls(
             parameters,
@@ -340,7 +348,8 @@ def _run_block(
         if t1 < starts.size - 1:
             last = int(starts[t1 - 1] - starts[t0])
             running = int(starts[t1 + 1] - starts[t1])
-            befores.append(alpha[last : last + running].copy())
+            befores.append(aligned_empty((running, alpha.shape[1]), np.float64))
+            befores[-1][:] = alpha[last : last + running]
     out = np.empty((block.rows.size, P)) if posterior is not None else np.empty((1, P))
     total = sums or {
         "start": m["start"],
