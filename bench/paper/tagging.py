@@ -1,6 +1,7 @@
 """Tagging UD English EWT, supervised and induced; prints tables.
 
-python bench/paper/tagging.py supervised
+python bench/paper/tagging.py choose          # the settings, on the dev part
+python bench/paper/tagging.py supervised      # the test part
 python bench/paper/tagging.py induction --seeds 10 --iterations 100 --minutes 7      # again until nothing is left
 """
 
@@ -63,6 +64,26 @@ def supervised(arguments):
                 f"{name:<10} NLTK TnT on the first {peer_limit} sentences: {right / total:.4f}; ours on them {ours:.4f}",
                 flush=True,
             )
+
+
+def choose(arguments):
+    """The settings of the tagger: trained on the train part, compared on the dev part alone."""
+    print(f"{'penalty':>8} {'rare':>5} {'backoff':>8} {'universal':>10} {'fine':>8} {'mean':>8}")
+    found = {}
+    for penalty in (0.25, 0.5, 1.0, 2.0):
+        for rare in (10,):
+            taggers = [HMMTagger(penalty=penalty, rare=rare).fit(*split("train", column)) for column in (3, 2)]
+            for backoff in (0.0, 0.25, 0.5, 1.0, 2.0):
+                scores = [
+                    tagger.set_params(backoff=backoff)._prepare() or tagger.score(*split("dev", column))
+                    for tagger, column in zip(taggers, (3, 2))
+                ]
+                found[penalty, rare, backoff] = float(np.mean(scores))
+                print(
+                    f"{penalty:8} {rare:5} {backoff:8} {scores[0]:10.4f} {scores[1]:8.4f} {np.mean(scores):8.4f}",
+                    flush=True,
+                )
+    print("best on dev: penalty {}, rare {}, backoff {}".format(*max(found, key=found.get)))
 
 
 def induction_text():
@@ -170,7 +191,7 @@ def induction_table(rows):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("supervised", "induction"))
+    parser.add_argument("what", choices=("choose", "supervised", "induction"))
     parser.add_argument(
         "--nltk", type=int, default=0, metavar="N", help="also NLTK's TnT on the first N test sentences"
     )
@@ -184,4 +205,4 @@ if __name__ == "__main__":
     parser.add_argument("--minutes", type=float, default=float("inf"), help="start no run that would end later")
     parser.add_argument("--results", default=Path.home() / ".cache" / "lagwise-bench" / "induction.jsonl")
     chosen = parser.parse_args()
-    (supervised if chosen.what == "supervised" else induction)(chosen)
+    {"choose": choose, "supervised": supervised, "induction": induction}[chosen.what](chosen)

@@ -51,7 +51,7 @@ def dominance_margins(logs: dict[str, np.ndarray]) -> np.ndarray:
     Parameters
     ----------
     logs : dict
-        Logarithms as `lagwise.hmm.recursions.log_arrays` makes them.
+        Logarithms as `lagwise.hmm.packing.log_arrays` makes them.
     """
     A, second, K = logs["transition"], logs["second"], logs["start"].size
 

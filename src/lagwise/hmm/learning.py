@@ -5,69 +5,17 @@ from __future__ import annotations
 import dataclasses
 import threading
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
-from .inference import impossible_message
+from .constraints import Constraints, normalize
+from .exact import impossible_message
 from .observations import EmissionRows
+from .packing import Packed
 from .parameters import Parameters
 from .paths import best_labels, joint_score
-from .recursions import Packed, Plan, forward_backward
-
-
-@dataclasses.dataclass
-class Constraints:
-    """What learning may change, and the Dirichlet prior.
-
-    Attributes
-    ----------
-    params : str
-        Letters of what is trained: s start, t transitions, e emissions.
-    pseudocount : dict of str to float or ndarray
-        "start", "transition", "emission": added to the expected counts of free entries.
-    fixed : dict of str to ndarray
-        "start" (K,), "transition" (K, K) or (K, K, K), "emission" (V, K): NaN where free, else the value kept.
-    """
-
-    params: str
-    pseudocount: dict[str, Any]
-    fixed: dict[str, np.ndarray]
-
-
-def normalize(
-    counts: np.ndarray,
-    pseudocount: Any,
-    fixed: np.ndarray | None,
-    old: np.ndarray | None,
-    axis: int = -1,
-) -> tuple[np.ndarray, int]:
-    """Distributions along an axis from counts, and how many had nothing to go by.
-
-    Free entries share what fixed ones leave: (1 - fixed) (c + pseudocount) / sum(c + pseudocount), the maximiser of
-    the expected log-likelihood plus pseudocount * log parameter. A distribution without counts stays as it was, or
-    is flat over its free entries where there is no `old`.
-    """
-    values = counts + pseudocount
-    room: Any = 1.0
-    if fixed is not None:
-        free = np.isnan(fixed)
-        values = np.where(free, values, 0.0)
-        room = 1.0 - np.sum(np.where(free, 0.0, fixed), axis=axis, keepdims=True)
-        room = np.maximum(room, 0.0)
-    total = values.sum(axis=axis, keepdims=True)
-    empty = ~(total > 0)
-    if not np.any(empty):
-        values = values / total * room  # in this order: 1 / total overflows where counts are subnormal
-    else:
-        flat = np.ones_like(values) if fixed is None else free.astype(np.float64)
-        flat /= np.maximum(flat.sum(axis=axis, keepdims=True), 1.0)
-        spare = room * flat if old is None else old
-        values = np.where(empty, spare, values / np.where(empty, 1.0, total) * room)
-    if fixed is not None:
-        values = np.where(free, values, fixed)
-        empty &= free.any(axis=axis, keepdims=True)
-    return values, int(np.count_nonzero(empty))
+from .plan import Plan
+from .recursions import forward_backward
 
 
 def maximize(
@@ -186,6 +134,25 @@ def count_labels(
         counts.stop1 += count([ends[single]])
         counts.stop += count([ends[~single] - 1, ends[~single]])
     return counts
+
+
+def objective(
+    parameters: Parameters,
+    algorithm: str,
+    data: EmissionRows,
+    offsets: np.ndarray,
+    constraints: Constraints,
+    n_threads: int,
+) -> float:
+    """What EM climbs, nats: log-likelihood (hard EM: joint score of the best paths) plus log-prior."""
+    table = data.table(parameters.emission)
+    if algorithm == "hard":
+        path = best_labels(parameters, table, data.rows, offsets, n_threads)
+        value = joint_score(parameters, table, data.rows, offsets, path)
+    else:
+        plan = Plan(data.rows, offsets, parameters.n_states, data.n_rows, parameters.order)
+        value = float(np.sum(forward_backward(plan, Packed.of(parameters, table, plan), n_threads, False)[0]))
+    return value + log_prior(parameters, constraints)
 
 
 @dataclasses.dataclass

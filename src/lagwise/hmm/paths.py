@@ -8,9 +8,11 @@ import numpy as np
 
 from ..operators import aligned_empty
 from .candidates import Candidates
-from .inference import path_score, viterbi_path
+from .exact import viterbi_path
+from .inference import path_score
+from .packing import log_arrays
 from .parameters import Parameters
-from .recursions import log_arrays, run_in_threads
+from .plan import run_in_threads
 
 _CALL_TRANSITIONS = 40_000_000  # of one kernel call, so that Ctrl-C is seen
 _CALLS = 8  # at least, where there is work for threads
@@ -104,7 +106,9 @@ def best_labels(
     logs = log_arrays(parameters, table)
     K = parameters.n_states
     P = -(-K // 8) * 8
-    start, weights, columns, padded = (aligned_empty(shape, np.float64) for shape in ((P,), (K, P), (K, P), (len(table), P)))
+    start, weights, columns, padded = (
+        aligned_empty(shape, np.float64) for shape in ((P,), (K, P), (K, P), (len(table), P))
+    )
     start[K:], weights[:, K:], columns[:, K:], padded[:, K:] = -np.inf, -np.inf, -np.inf, 0.0
     start[:K], weights[:, :K], columns[:, :K] = logs["start"], logs["log_A"], logs["log_back"]
     padded[:, :K] = logs["table"]

@@ -1,4 +1,4 @@
-"""Starting parameters of an HMM from clusters of word vectors."""
+"""Starting parameters of an HMM: drawn, given, or from clusters of word vectors."""
 
 from __future__ import annotations
 
@@ -6,12 +6,56 @@ from typing import Any
 
 import numpy as np
 
-from .learning import Constraints, count_labels, maximize
+from .._validation import check_choice, check_fitted
+from .constraints import Constraints
+from .learning import count_labels, maximize
 from .observations import Sequences
-from .parameters import Parameters
+from .parameters import Parameters, check_distribution, random_parameters, uniform_parameters
+from .prediction import Predictor
 
 _FREQUENT = 3000  # words that are clustered; the others start with the average emission of every state
 _SHARE = 0.9  # of a clustered word's mass that goes to its cluster's state
+
+
+def initial_parameters(
+    init: Any,
+    sequences: Sequences,
+    K: int,
+    V: int,
+    order: int,
+    stop: bool,
+    rng: np.random.Generator,
+    n_threads: int | None = None,
+) -> Parameters:
+    """What the argument `init` of `HMM` says: a kind of start, a model, or arrays."""
+    if isinstance(init, str):
+        check_choice("init", init, ("random", "uniform", "sens", "lds"))
+        if init == "random":
+            return random_parameters(K, V, order, stop, rng)
+        if init == "uniform":
+            return uniform_parameters(K, V, order, stop)
+        return cluster_parameters(init, sequences, K, V, order, stop, rng, n_threads)
+    if isinstance(init, Predictor):
+        check_fitted(init, "startprob_")
+        parameters = init._own_parameters(K, V)
+        if parameters.order != order or (parameters.stop is not None) != stop:
+            raise ValueError(
+                f"init is an HMM with order={parameters.order}, stop_state={parameters.stop is not None}; "
+                f"expected order={order}, stop_state={stop}"
+            )
+        return parameters
+    if isinstance(init, (tuple, list)) and len(init) == 3:
+        base = uniform_parameters(K, V, order, stop)
+        share = 1.0 if base.stop is None else base.stop * K
+        base.start = check_distribution("init start", init[0], (K,))
+        base.transition = check_distribution("init transition", init[1], (K,) * (order + 1))
+        if base.stop is not None:
+            base.transition *= np.asarray(share)[..., None]
+        base.emission = np.ascontiguousarray(check_distribution("init emission", init[2], (K, V)).T)
+        return base
+    raise ValueError(
+        f"init is {init!r:.80}; expected 'random', 'uniform', 'sens', 'lds', an HMM, or (start, transition, emission)"
+    )
 
 
 def cluster_parameters(

@@ -14,9 +14,11 @@ from .._threads import resolve_threads
 from .._validation import check_choice, check_fitted, check_int, check_real
 from ..vocabulary import Vocabulary
 from .candidates import dominance_margins, undominated
+from .packing import Packed
 from .parameters import Parameters
 from .paths import Candidates, PairDecoder, best_labels
-from .recursions import Packed, Plan, forward_backward
+from .plan import Plan
+from .recursions import forward_backward
 from .smoothing import interpolated_transitions, interpolation_weights, tag_ngrams
 from .unknown import FeatureModel, SuffixModel
 
@@ -61,8 +63,8 @@ class HMMTagger(Estimator):
         unknown: str = "features",
         rare: int = 10,
         longest_suffix: int = 10,
-        backoff: float = 0.5,
-        penalty: float = 0.5,
+        backoff: float = 1.0,
+        penalty: float = 2.0,
         n_threads: int | None = None,
     ):
         self.order = order

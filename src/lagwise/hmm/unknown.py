@@ -182,7 +182,7 @@ class FeatureModel:
 
     kind = "features"
 
-    def __init__(self, rare: int = 10, penalty: float = 0.5, n_iter: int = 120):
+    def __init__(self, rare: int = 10, penalty: float = 2.0, n_iter: int = 120):
         self.rare, self.penalty, self.n_iter = rare, penalty, n_iter
 
     def fit(self, words: Sequence[str], counts: np.ndarray) -> FeatureModel:
