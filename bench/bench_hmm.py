@@ -283,6 +283,7 @@ def bench_numba_against_cython(benchmark, K):
     from lagwise.hmm.observations import EmissionRows
     from lagwise.hmm.packing import Packed, log_arrays
     from lagwise.hmm.parameters import Parameters
+    from lagwise.hmm.paths import transition_costs
     from lagwise.hmm.plan import Plan
     from lagwise.hmm.recursions import run_forward, running_sums
 
@@ -322,10 +323,9 @@ def bench_numba_against_cython(benchmark, K):
 
     logs, T = log_arrays(parameters, table), X.size
     P = plan.width
-    weights, columns, padded = np.full((K, P), -np.inf), np.full((K, P), -np.inf), np.zeros((len(table), P))
-    weights[:, :K], columns[:, :K], padded[:, :K] = logs["log_A"], logs["log_back"], logs["table"]
-    first = np.full(P, -np.inf)
-    first[:K] = logs["start"]
+    weights, columns = transition_costs(logs["log_A"]), transition_costs(logs["log_back"])
+    padded, first = np.zeros((len(table), P)), np.full(P, np.inf)
+    padded[:, :K], first[:K] = -logs["table"], -logs["start"]
     scores, c_scores, state = np.empty((T, K)), np.empty((T, P)), np.empty(K)
     path, c_path = np.zeros(T, dtype=np.int32), np.zeros(T, dtype=np.int32)
 
@@ -336,7 +336,7 @@ def bench_numba_against_cython(benchmark, K):
 
     def c_paths():
         hmm_paths.best_paths(
-            K, first, weights, columns, logs["final"], padded, data.rows, np.array([0, T]), np.array([0]), c_scores,
+            K, first, weights, columns, -logs["final"], padded, data.rows, np.array([0, T]), np.array([0]), c_scores,
             c_path, np.empty(1, dtype=np.int64),
         )  # fmt: skip
 

@@ -10,7 +10,7 @@ def best_paths(
     rows: np.ndarray,
     offsets: np.ndarray,
     order: np.ndarray,
-    scores: np.ndarray,
+    costs: np.ndarray,
     path: np.ndarray,
     failed: np.ndarray,
 ) -> None: ...
@@ -26,7 +26,7 @@ def best_pair_paths(
     rows: np.ndarray,
     offsets: np.ndarray,
     order: np.ndarray,
-    scores: np.ndarray,
+    costs: np.ndarray,
     place: np.ndarray,
     path: np.ndarray,
     failed: np.ndarray,

@@ -152,7 +152,8 @@ def induction(arguments):
             f"{sum(map(len, text[0]))} tokens, {text[1]} symbols, {len(text[0])} sequences; {len(missing)} runs to do"
         )
     for number, cell in enumerate(missing):
-        longest = max((row["seconds"] for row in done), default=0.0)
+        alike = [row["seconds"] for row in done if all(row[name] == cell[name] for name in ("algorithm", "start"))]
+        longest = max(alike, default=0.0)
         if number and (time.perf_counter() - begun + longest) / 60 > arguments.minutes:
             print(f"{len(missing) - number} runs are left: run this again")
             break

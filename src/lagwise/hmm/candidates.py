@@ -18,27 +18,27 @@ class Candidates:
     first : ndarray of int64, shape (R + 1,)
     states : ndarray of int32, shape (n,)
         Rising within each row.
-    values : ndarray of float64, shape (n,)
-        Their log emissions.
+    costs : ndarray of float64, shape (n,)
+        Their negative log emissions.
     """
 
     first: np.ndarray
     states: np.ndarray
-    values: np.ndarray
+    costs: np.ndarray
 
     @classmethod
     def of(cls, log_table: np.ndarray, keep: np.ndarray | None = None) -> Candidates:
         """From log emissions (R, K): the finite ones, or those that `keep` (R, K) says."""
         keep = log_table > -np.inf if keep is None else keep
         first = np.concatenate(([0], np.cumsum(np.count_nonzero(keep, axis=1)))).astype(np.int64)
-        return cls(first, np.nonzero(keep)[1].astype(np.int32), log_table[keep])
+        return cls(first, np.nonzero(keep)[1].astype(np.int32), -log_table[keep])
 
     def __add__(self, other: Candidates) -> Candidates:
         """The rows of both."""
         return Candidates(
             np.concatenate((self.first, self.first[-1] + other.first[1:])),
             np.concatenate((self.states, other.states)),
-            np.concatenate((self.values, other.values)),
+            np.concatenate((self.costs, other.costs)),
         )
 
 

@@ -24,9 +24,8 @@ class PairDecoder:
     def __init__(self, parameters: Parameters):
         K = parameters.n_states
         self.logs = log_arrays(parameters, np.zeros((0, K)))
-        P = -(-K // 8) * 8
-        self.second, self.middle = np.full((K, P), -np.inf), np.full((K, K, P), -np.inf)
-        self.second[:, :K], self.middle[:, :, :K] = self.logs["second"], self.logs["log_A"]
+        self.second, self.middle = transition_costs(self.logs["second"]), transition_costs(self.logs["log_A"])
+        self.start, self.final1, self.final = -self.logs["start"], -self.logs["final1"], -self.logs["final"]
 
     def paths(
         self,
@@ -49,14 +48,14 @@ class PairDecoder:
                 raise KeyboardInterrupt
             longest, failed = int(lengths[part].max()), np.empty(part.size, dtype=np.int64)
             best_pair_paths(
-                self.logs["start"],
+                self.start,
                 self.second,
                 self.middle,
-                self.logs["final1"],
-                self.logs["final"],
+                self.final1,
+                self.final,
                 candidates.first,
                 candidates.states,
-                candidates.values,
+                candidates.costs,
                 rows,
                 offsets,
                 part,
@@ -76,7 +75,7 @@ class PairDecoder:
             table = np.full((used.size, K), -np.inf)
             for number, row in enumerate(used):
                 part = slice(int(candidates.first[row]), int(candidates.first[row + 1]))
-                table[number, candidates.states[part]] = candidates.values[part]
+                table[number, candidates.states[part]] = -candidates.costs[part]
             logs = {**self.logs, "table": table}
             path[offsets[i] : offsets[i + 1]] = viterbi_path(logs, local.reshape(-1).astype(np.int32), i)
         return path
@@ -106,20 +105,19 @@ def best_labels(
     logs = log_arrays(parameters, table)
     K = parameters.n_states
     P = -(-K // 8) * 8
-    start, weights, columns, padded = (
-        aligned_empty(shape, np.float64) for shape in ((P,), (K, P), (K, P), (len(table), P))
-    )
-    start[K:], weights[:, K:], columns[:, K:], padded[:, K:] = -np.inf, -np.inf, -np.inf, 0.0
-    start[:K], weights[:, :K], columns[:, :K] = logs["start"], logs["log_A"], logs["log_back"]
-    padded[:, :K] = logs["table"]
+    weights, columns = transition_costs(logs["log_A"]), transition_costs(logs["log_back"])
+    start, padded = aligned_empty((P,), np.float64), aligned_empty((len(table), P), np.float64)
+    start[:K], start[K:], padded[:, K:] = -logs["start"], np.inf, 0.0
+    np.negative(logs["table"], out=padded[:, :K])
+    final = -logs["final"]
     path, lengths = np.zeros(rows.size, dtype=np.int32), np.diff(offsets)
     stop = threading.Event() if stop is None else stop
 
     def work(part: np.ndarray) -> int:
         if stop.is_set():
             raise KeyboardInterrupt
-        failed, scores = np.empty(part.size, dtype=np.int64), aligned_empty((int(lengths[part].max()), P), np.float64)
-        best_paths(K, start, weights, columns, logs["final"], padded, rows, offsets, part, scores, path, failed)
+        failed, costs = np.empty(part.size, dtype=np.int64), aligned_empty((int(lengths[part].max()), P), np.float64)
+        best_paths(K, start, weights, columns, final, padded, rows, offsets, part, costs, path, failed)
         return _first_failure(part, failed)
 
     parts, long = _cut(lengths, max(1, _CALL_TRANSITIONS // K**2), n_threads)
@@ -127,6 +125,19 @@ def best_labels(
     for i in [int(i) for i in failures if i >= 0] + long:
         path[offsets[i] : offsets[i + 1]] = viterbi_path(logs, rows[offsets[i] : offsets[i + 1]], i)
     return path
+
+
+def transition_costs(logs: np.ndarray) -> np.ndarray:
+    """Negative logarithms with their last axis padded by inf to a multiple of 8, and raised alike so that all are >= 0.
+
+    The kernels compare costs by their bits, which has the order of numbers from 0 only; a probability of 1 + 1e-9 is
+    none of them.
+    """
+    K = logs.shape[-1]
+    costs = aligned_empty((*logs.shape[:-1], -(-K // 8) * 8), np.float64)
+    costs[..., K:] = np.inf
+    np.subtract(max(0.0, float(logs.max())), logs, out=costs[..., :K])
+    return costs
 
 
 def _cut(lengths: np.ndarray, longest: int, n_threads: int) -> tuple[list[np.ndarray], list[int]]:
