@@ -70,7 +70,7 @@ def choose(arguments):
     """The settings of the tagger: trained on the train part, compared on the dev part alone."""
     print(f"{'penalty':>8} {'rare':>5} {'backoff':>8} {'universal':>10} {'fine':>8} {'mean':>8}")
     found = {}
-    for penalty in (0.25, 0.5, 1.0, 2.0):
+    for penalty in (0.25, 0.5, 1.0, 2.0, 4.0):
         for rare in (10,):
             taggers = [HMMTagger(penalty=penalty, rare=rare).fit(*split("train", column)) for column in (3, 2)]
             for backoff in (0.0, 0.25, 0.5, 1.0, 2.0):
