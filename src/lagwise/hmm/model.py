@@ -20,7 +20,7 @@ from .observations import EmissionRows, Sequences, check_symbols, read_labels
 from .parameters import Parameters
 from .plan import run_in_threads
 from .prediction import Predictor
-from .starts import initial_parameters
+from .starts import guessed_parameters, initial_parameters
 
 logger = logging.getLogger("lagwise")
 
@@ -373,19 +373,7 @@ class HMM(Predictor):
                 drawn.second, drawn.stop, drawn.stop1 = own.second, own.stop, own.stop1
         drawn = apply_masks(drawn, constraints, stop)
         if guess is not None and np.any(guess >= 0) and not supervised:
-            counts = learning.count_labels(sequences.ids, guess, sequences.offsets, K, V, order)
-            if np.any(guess < 0):  # a few labels must not rule out what they do not show: add the drawn start once
-                counts += Parameters(
-                    **{  # type: ignore[arg-type]
-                        name: getattr(drawn, name, None) if getattr(drawn, name, None) is not None else 0.0
-                        for name in counts.arrays()
-                    }
-                )
-            maximized, _ = learning.maximize(counts, None, constraints, stop)
-            for letter in self.params:
-                setattr(drawn, LETTERS[letter], getattr(maximized, LETTERS[letter]))
-            if "t" in self.params:
-                drawn.second, drawn.stop, drawn.stop1 = maximized.second, maximized.stop, maximized.stop1
+            drawn = guessed_parameters(guess, drawn, sequences, V, constraints, stop)
         return drawn
 
     def partial_fit(self, X: Any = None, lengths: Any = None, *, y: Any = None, counts: Counts | None = None) -> HMM:

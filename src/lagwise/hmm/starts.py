@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
 
 from .._validation import check_choice, check_fitted
-from .constraints import Constraints
+from .constraints import LETTERS, Constraints
 from .learning import count_labels, maximize
 from .observations import Sequences
 from .parameters import Parameters, check_distribution, random_parameters, uniform_parameters
@@ -56,6 +57,23 @@ def initial_parameters(
     raise ValueError(
         f"init is {init!r:.80}; expected 'random', 'uniform', 'sens', 'lds', an HMM, or (start, transition, emission)"
     )
+
+
+def guessed_parameters(
+    guess: np.ndarray, drawn: Parameters, sequences: Sequences, V: int, constraints: Constraints, stop: bool
+) -> Parameters:
+    """The M step of guessed labels (-1: not guessed), for what is trained; the rest stays as `drawn`."""
+    counts = count_labels(sequences.ids, guess, sequences.offsets, drawn.n_states, V, drawn.order)
+    if np.any(guess < 0):  # a few labels must not rule out what they do not show: add the drawn start once
+        others = {name: getattr(drawn, name) for name in counts.arrays()}
+        counts += Parameters(**{name: 0.0 if array is None else array for name, array in others.items()})  # type: ignore[arg-type]
+    maximized, _ = maximize(counts, None, constraints, stop)
+    result = dataclasses.replace(drawn)
+    for letter in constraints.params:
+        setattr(result, LETTERS[letter], getattr(maximized, LETTERS[letter]))
+    if "t" in constraints.params:
+        result.second, result.stop, result.stop1 = maximized.second, maximized.stop, maximized.stop1
+    return result
 
 
 def cluster_parameters(
