@@ -11,7 +11,7 @@ import numpy as np
 
 from ..operators import aligned_empty
 
-_BLOCK = 128  # sequences of one block, at most: its rows then stay in the cache
+_BLOCK = 64  # sequences of one block, at most: its rows then stay in the cache
 _SLICE_NUMBERS = 2_000_000  # numbers of forward rows kept at a time
 _SLICE_FLOPS = 2_000_000_000  # work of one kernel call, so that Ctrl-C is seen
 
