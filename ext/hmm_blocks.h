@@ -13,7 +13,7 @@
 
 typedef double hmm_v8 __attribute__((vector_size(64), aligned(8), may_alias));
 
-#define HMM_CHUNK 16          /* rows worked on together: a multiple of 8 */
+#define HMM_CHUNK 32          /* rows worked on together: a multiple of 8 */
 #define HMM_LOW 1e-200        /* a smaller row sum, or a larger backward value, sends a sequence to the exact kernel */
 #define HMM_HIGH 1e80
 #define HMM_FLUSH 1e-100

@@ -4,7 +4,7 @@
 # rows, n sequences sorted by falling length, L times; `positions` = starts[t1] - starts[t0] rows of a slice of times.
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
-CHUNK = 16  # rows worked on together; the scratch space is (2 * CHUNK, S)
+CHUNK = 32  # rows worked on together; the scratch space is (2 * CHUNK, S)
 
 cdef extern from "hmm_blocks.h" nogil:
     ctypedef struct hmm_model:
