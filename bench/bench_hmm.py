@@ -1,10 +1,12 @@
 """HMMs next to hmmlearn and NLTK's TnT: EM iterations, Viterbi, tagging; share of the rate of dgemm; two threads.
 
-pytest bench/bench_hmm.py -s          LAGWISE_BENCH_HMMLEARN_LOG=1 adds hmmlearn's log-space EM, which takes minutes.
+pytest bench/bench_hmm.py -s          LAGWISE_BENCH_NLTK=PYTHON:PYTHON measures the NLTKs of these Pythons;
+LAGWISE_BENCH_HMMLEARN_LOG=1 adds hmmlearn's log-space EM, which takes minutes.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import statistics
 import subprocess
@@ -159,41 +161,197 @@ def bench_viterbi(benchmark, K):
         print(f"{X.size / statistics.median(benchmark.stats.stats.data) / 1e6:.2f}M tokens/s")
 
 
-def bench_tagging_against_nltk(benchmark):
-    """Tokens a second with the 17 universal tags of UD EWT; NLTK's TnT on the first sentences of the test part."""
-    tnt = pytest.importorskip("nltk.tag.tnt", reason="compares with NLTK: pip install nltk")
+TNT = """
+import sys, time, json, nltk
+from nltk.tag import tnt
+train, test, seconds = json.load(open(sys.argv[1])), json.load(open(sys.argv[2])), float(sys.argv[3])
+tagger = tnt.TnT()
+tagger.train([[tuple(pair) for pair in sentence] for sentence in train])
+for line in sys.stdin:
+    begun, n, right, done = time.perf_counter(), 0, 0, 0
+    for sentence in test:
+        words = [word for word, _ in sentence]
+        right += sum(found[1] == pair[1] for found, pair in zip(tagger.tag(words), sentence))
+        n, done = n + len(words), done + 1
+        if time.perf_counter() - begun > seconds:
+            break
+    print(json.dumps([nltk.__version__, n / (time.perf_counter() - begun), right / n, done]), flush=True)
+"""
+
+
+def bench_tagging_against_nltk(benchmark, tmp_path):
+    """Tokens a second with the 17 universal tags of UD EWT test, next to NLTK's TnT, in turns.
+
+    LAGWISE_BENCH_NLTK names the Pythons (separated by colons) whose NLTKs are measured; without it, this one's.
+    """
+    pythons = os.environ.get("LAGWISE_BENCH_NLTK", "").split(":")
+    if pythons == [""]:
+        pytest.importorskip("nltk.tag.tnt", reason="compares with NLTK: pip install nltk")
+        pythons = [sys.executable]
     folder = SHARED / "tagged"
     if not folder.is_dir():
         pytest.skip("needs the shared tagged text (set LAGWISE_SHARED)")
     X, y = read_tagged(folder / "ud_ewt_train.tsv", 3)
     test, gold = read_tagged(folder / "ud_ewt_test.tsv", 3)
-    few = 5 if SMOKE else 60
-    ours = HMMTagger(unknown="suffix", backoff=0, n_threads=1).fit(X, y)
-    best = HMMTagger(n_threads=1).fit(X, y)
-    peer = tnt.TnT()
-    peer.train([list(zip(words, tags)) for words, tags in zip(X, y)])
-    n_few, n_all = sum(map(len, test[:few])), sum(map(len, test))
-
-    def accuracy(predicted):
-        right = sum(p == t for tags, truth in zip(predicted, gold) for p, t in zip(tags, truth))
-        return right / sum(len(truth) for _, truth in zip(predicted, gold))
-
-    tagged = [[tag for _, tag in peer.tag(words)] for words in test[:few]]
-    assert accuracy(ours.predict(test[:few])) >= accuracy(tagged)
-    ratios = versus(
-        benchmark,
-        lambda: ours.predict(test),
-        {"NLTK": lambda: [peer.tag(words) for words in test[:few]]},
-        f"trigram tagging, {n_all} tokens, and {n_few} of them by NLTK",
-        rounds=3,
-    )
-    if ratios:
-        begun = time.perf_counter()
-        best.predict(test)
-        print(
-            f"per token: {ratios['NLTK'] * n_all / n_few:.0f}x NLTK; {n_all / statistics.median(benchmark.stats.stats.data):.0f} "
-            f"tokens/s, {n_all / (time.perf_counter() - begun):.0f} with the feature model"
+    ours = {
+        ("TnT", n_threads): HMMTagger(unknown="suffix", backoff=0, n_threads=n_threads).fit(X, y)
+        for n_threads in (1, 2)
+    }
+    ours |= {("features", n_threads): HMMTagger(n_threads=n_threads).fit(X, y) for n_threads in (1, 2)}
+    for name, pair in (("train", (X, y)), ("test", (test, gold))):
+        (tmp_path / name).write_text(json.dumps([list(zip(*sentence)) for sentence in zip(*pair)]))
+    peers = [
+        subprocess.Popen(
+            [python, "-c", TNT, str(tmp_path / "train"), str(tmp_path / "test"), "0.1" if SMOKE else "3"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
+        for python in pythons
+    ]
+
+    def ask(peer):
+        print("tag", file=peer.stdin, flush=True)
+        return json.loads(peer.stdout.readline())
+
+    def rate(tagger):
+        copies = 1 if SMOKE else 4
+        begun = time.perf_counter()
+        tagger.predict(test * copies)
+        return copies * sum(map(len, test)) / (time.perf_counter() - begun)
+
+    answers, rates = [[] for _ in peers], {name: [] for name in ours}
+    try:
+        for _ in range(1 if SMOKE else 5):
+            for answer, peer in zip(answers, peers):
+                answer.append(ask(peer))
+            for name, tagger in ours.items():
+                rates[name].append(rate(tagger))
+    finally:
+        for peer in peers:
+            peer.communicate()
+    speeds = {name: statistics.median(found) for name, found in rates.items()}
+    for (kind, n_threads), speed in speeds.items():
+        print(f"\nours, {kind}, {n_threads} thread(s): {speed / 1e6:.2f}M tokens/s", end="")
+    for answer in answers:
+        version, _, accuracy, done = answer[-1]
+        own = {kind: ours[kind, 1].score(test[:done], gold[:done]) for kind in ("TnT", "features")}
+        assert own["features"] > accuracy
+        theirs = statistics.median(found[1] for found in answer)
+        print(
+            f"\nNLTK {version} TnT: {theirs:.0f} tokens/s, accuracy {accuracy:.4f} on {done} sentences, ours "
+            + ", ".join(f"{kind} {value:.4f}" for kind, value in own.items())
+            + "; tokens/s over theirs: "
+            + ", ".join(f"{kind} {n} thread(s) {speed / theirs:.0f}x" for (kind, n), speed in speeds.items())
+        )
+    benchmark.extra_info.update({"tokens_per_second": {str(name): speed for name, speed in speeds.items()}})
+    benchmark.pedantic(lambda: ours["TnT", 1].predict(test), rounds=1)
+
+
+def numba_twins():
+    """The block kernel's forward pass, and a first-order Viterbi, as one would write them in Numba."""
+    import numba
+
+    @numba.njit(nogil=True)
+    def forward(start, A, emission, rows, starts, alpha, scale):
+        for t in range(starts.size - 1):
+            first, n = starts[t], starts[t + 1] - starts[t]
+            if t > 0:
+                np.dot(alpha[starts[t - 1] : starts[t - 1] + n], A, alpha[first : first + n])
+            for i in range(first, first + n):
+                total = 0.0
+                row = emission[rows[i]]
+                for k in range(start.size):
+                    alpha[i, k] = (start[k] if t == 0 else alpha[i, k]) * row[k]
+                    total += alpha[i, k]
+                scale[i] = 1 / total
+                for k in range(start.size):
+                    alpha[i, k] *= scale[i]
+
+    return forward
+
+
+@pytest.mark.parametrize("K", [12, 45, 100])
+def bench_numba_against_cython(benchmark, K):
+    """The same recursion in Numba and in Cython/C, single-threaded: why the block and path kernels are C.
+
+    Numba gets NumPy's BLAS for its products and compiles for K at run time; the C kernels keep a tile of the product in
+    registers. Kernels that measure at least a tenth faster in C are C; the exact log-space kernels, which only the few
+    underflowing sequences need, are Numba.
+    """
+    from lagwise._kernels import hmm_paths, hmm_viterbi
+
+    from lagwise._threads import single_threaded_blas
+    from lagwise.hmm.checkpoints import go_forward
+    from lagwise.hmm.observations import EmissionRows
+    from lagwise.hmm.packing import Packed, log_arrays
+    from lagwise.hmm.parameters import Parameters
+    from lagwise.hmm.paths import transition_costs
+    from lagwise.hmm.plan import Plan
+    from lagwise.hmm.recursions import run_forward, running_sums
+
+    X, lengths, V = wikitext()
+    pi, A, B = start(K, V)
+    parameters = Parameters(pi, A, np.ascontiguousarray(B.T))
+    data = EmissionRows.of(X.astype(np.int32), None, V, K)
+    offsets = np.concatenate(([0], np.cumsum(lengths)))
+    plan = Plan(data.rows, offsets, K, data.n_rows, 1)
+    table = data.table(parameters.emission)
+    packed, twin = Packed.of(parameters, table, plan), numba_twins()
+    scratch = plan.scratch()
+    numba_alpha = np.empty((max(block.rows.size for block in plan.blocks), K))
+    numba_scale = np.empty(len(numba_alpha))
+
+    def c_forward():
+        for block in plan.blocks:
+            sums = running_sums(np.zeros(block.sequences.size, dtype=np.uint8))
+            go_forward(
+                block.slices,
+                lambda t0, t1, state, _, block=block, sums=sums: run_forward(
+                    plan, packed, block, scratch, t0, t1, state, sums
+                ),
+                scratch["before"],
+            )
+
+    def numba_forward():
+        with single_threaded_blas():
+            for block in plan.blocks:
+                twin(pi, A, table, block.rows, block.starts, numba_alpha, numba_scale)
+
+    numba_forward()
+    c_forward()
+    last = plan.blocks[-1]
+    np.testing.assert_allclose(scratch["alpha"][: last.rows.size, :K], numba_alpha[: last.rows.size], rtol=1e-9)
+    versus(benchmark, c_forward, {"Numba": numba_forward}, f"forward pass of all blocks in C, K={K}")
+
+    logs, T = log_arrays(parameters, table), X.size
+    P = plan.width
+    weights, columns = transition_costs(logs["log_A"]), transition_costs(logs["log_back"])
+    padded, first = np.zeros((len(table), P)), np.full(P, np.inf)
+    padded[:, :K], first[:K] = -logs["table"], -logs["start"]
+    scores, c_scores, state = np.empty((T, K)), np.empty((T, P)), np.empty(K)
+    path, c_path = np.zeros(T, dtype=np.int32), np.zeros(T, dtype=np.int32)
+
+    def numba_paths():
+        hmm_viterbi.viterbi_forward1(logs["start"], logs["log_A"], logs["table"], data.rows, 0, T, state, scores)
+        path[-1] = np.argmax(scores[-1])
+        hmm_viterbi.viterbi_backward1(logs["log_A"], 0, T, state, scores, path)
+
+    def c_paths():
+        hmm_paths.best_paths(
+            K, first, weights, columns, -logs["final"], padded, data.rows, np.array([0, T]), np.array([0]), c_scores,
+            c_path, np.empty(1, dtype=np.int64),
+        )  # fmt: skip
+
+    times = {"C": [], "Numba": []}
+    for _ in range(2 if SMOKE else 6):
+        for name, function in (("C", c_paths), ("Numba", numba_paths)):
+            begun = time.perf_counter()
+            function()
+            times[name].append(time.perf_counter() - begun)
+    assert np.array_equal(path, c_path)
+    c, other = (statistics.median(found[1:]) for found in times.values())
+    print(f"Viterbi of one sequence of {T} in C, K={K}: {c:.3f} s, Numba {other:.3f} s, ratio {other / c:.2f}")
 
 
 def bench_first_fit_of_a_process(benchmark, tmp_path):

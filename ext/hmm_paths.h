@@ -1,4 +1,7 @@
-/* Viterbi scores of one sequence: max-plus products of a row with a matrix, eight columns in a register. */
+/* Viterbi in costs (negative logarithms): min-plus products of a row with a matrix, eight columns in a register.
+
+   Costs that are compared are doubles >= 0, whose order is that of their bits as integers, and integer units are idle
+   while the others add. AVX-512 has that minimum as one instruction, which compilers do not find by themselves. */
 #ifndef LAGWISE_HMM_PATHS_H
 #define LAGWISE_HMM_PATHS_H
 
@@ -9,63 +12,70 @@
 typedef double hmm_d8 __attribute__((vector_size(64), aligned(8), may_alias));
 typedef int64_t hmm_i8 __attribute__((vector_size(64), aligned(8), may_alias));
 
-#define HMM_BEST(NV)                                                                                                   \
-    LAGWISE_INLINE void hmm_best_##NV(const double *scores, int64_t K, const double *w, int64_t P, const double *e,     \
-                                      double *out) {                                                                   \
-        hmm_d8 acc[NV];                                                                                                \
-        _Pragma("GCC unroll 8") for (int v = 0; v < NV; v++) acc[v] = scores[0] + *(const hmm_d8 *)(w + 8 * v);        \
-        for (int64_t i = 1; i < K; i++) {                                                                              \
-            double s = scores[i];                                                                                      \
-            _Pragma("GCC unroll 8") for (int v = 0; v < NV; v++)                                                       \
-            {                                                                                                          \
-                hmm_d8 x = s + *(const hmm_d8 *)(w + i * P + 8 * v);                                                   \
-                hmm_i8 mask = x > acc[v];                                                                              \
-                acc[v] = (hmm_d8)((mask & (hmm_i8)x) | (~mask & (hmm_i8)acc[v]));                                      \
-            }                                                                                                          \
-        }                                                                                                              \
-        _Pragma("GCC unroll 8") for (int v = 0; v < NV; v++)                                                           \
-            *(hmm_d8 *)(out + 8 * v) = acc[v] + *(const hmm_d8 *)(e + 8 * v);                                          \
-    }
-HMM_BEST(6) HMM_BEST(4) HMM_BEST(2) HMM_BEST(1)
+#define HMM_D8(address) (*(const hmm_d8 *)(address))
 
-/* rows (T) of the emission table (R, P); weights (K, P) log transitions, padded with -inf; out (T, P), each row with its
-   largest entry taken out. Returns the first impossible time, or -1. */
-LAGWISE_CLONES static int64_t hmm_path_scores(const double *start, const double *weights, const double *table,
-                                              const int32_t *rows, int64_t T, int64_t K, int64_t P, double *out) {
-    for (int64_t t = 0; t < T; t++) {
-        const double *e = table + rows[t] * P, *before = out + (t - 1) * P;
-        double *row = out + t * P, top = -INFINITY;
-        if (t == 0) {
-            for (int64_t c = 0; c < P; c++) row[c] = start[c] + e[c];
-        } else {
-            int64_t c = 0;
-            for (; c + 48 <= P; c += 48) hmm_best_6(before, K, weights + c, P, e + c, row + c);
-            for (; c + 32 <= P; c += 32) hmm_best_4(before, K, weights + c, P, e + c, row + c);
-            for (; c + 16 <= P; c += 16) hmm_best_2(before, K, weights + c, P, e + c, row + c);
-            if (c < P) hmm_best_1(before, K, weights + c, P, e + c, row + c);
-        }
-        for (int64_t c = 0; c < K; c++) top = row[c] > top ? row[c] : top;
-        if (top == -INFINITY) return t;
-        for (int64_t c = 0; c < P; c++) row[c] -= top;
-    }
-    return -1;
+typedef struct {
+    int64_t K, P;
+    const double *start;          /* (K)                                             */
+    const double *second;         /* (K, P) transition into the second position      */
+    const double *middle;         /* (K, K, P) cost of c after a, b at [b][a][c]      */
+    const double *final1, *final; /* (K), (K, K) sleast factors                        */
+    const int64_t *first;         /* (R + 1) where the possible states of a row begin */
+    const int32_t *states;        /* the possible states of each row, rising         */
+    const double *values;         /* their emission costs                            */
+} hmm_pairs;
+
+LAGWISE_INLINE double hmm_least(const hmm_d8 *v) {
+    const double *x = (const double *)v;
+    double a = x[0] < x[4] ? x[0] : x[4], b = x[1] < x[5] ? x[1] : x[5];
+    double c = x[2] < x[6] ? x[2] : x[6], d = x[3] < x[7] ? x[3] : x[7];
+    a = a < b ? a : b;
+    c = c < d ? c : d;
+    return a < c ? a : c;
 }
 
-/* The path behind the scores: the lowest state that reaches each row's value. columns (K, P): columns[j, i] is the log
-   transition from i to j. */
-LAGWISE_CLONES static void hmm_path_back(const double *columns, const double *scores, int64_t T, int64_t K, int64_t P,
-                                         int32_t last, int32_t *path) {
-    path[T - 1] = last;
-    for (int64_t t = T - 1; t > 0; t--) {
-        const double *s = scores + (t - 1) * P, *w = columns + path[t] * P;
-        double best = -INFINITY;
-        int32_t where = 0;
-        for (int64_t i = 0; i < K; i++) {
-            double x = s[i] + w[i];
-            if (x > best) { best = x; where = (int32_t)i; }
-        }
-        path[t - 1] = where;
-    }
-}
+#define HMM_NAME(name) name##_any
+#define HMM_TARGET LAGWISE_CLONES
+#define HMM_INLINE LAGWISE_INLINE
+#define HMM_LESSER(x, y)                                                                                               \
+    ({                                                                                                                 \
+        hmm_i8 x_ = (hmm_i8)(x), y_ = (hmm_i8)(y), mask_ = x_ < y_;                                                    \
+        (hmm_d8)((mask_ & x_) | (~mask_ & y_));                                                                        \
+    })
+#define HMM_EQUAL(x, number)                                                                                           \
+    ({                                                                                                                 \
+        hmm_d8 x_ = (x);                                                                                               \
+        int bits_ = 0;                                                                                                 \
+        for (int lane = 0; lane < 8; lane++) bits_ |= (x_[lane] == (number)) << lane;                                  \
+        bits_;                                                                                                         \
+    })
+#include "hmm_paths_body.h"
+#include "hmm_pairs_body.h"
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#include <immintrin.h>
+#undef HMM_NAME
+#undef HMM_TARGET
+#undef HMM_LESSER
+#undef HMM_EQUAL
+#undef HMM_INLINE
+#define HMM_NAME(name) name##_avx512
+#define HMM_TARGET __attribute__((target("avx512f")))
+#define HMM_INLINE LAGWISE_INLINE HMM_TARGET
+#define HMM_EQUAL(x, number) ((int)_mm512_cmp_pd_mask((__m512d)(x), _mm512_set1_pd(number), _CMP_EQ_OQ))
+#define HMM_LESSER(x, y) ((hmm_d8)_mm512_min_epi64((__m512i)(x), (__m512i)(y)))
+#undef HMM_BEST
+#undef HMM_LINE
+#include "hmm_paths_body.h"
+#include "hmm_pairs_body.h"
+#define HMM_BEST_OF(call) (__builtin_cpu_supports("avx512f") ? call##_avx512 : call##_any)
+#else
+#define HMM_BEST_OF(call) (call##_any)
+#endif
+
+#define hmm_path_costs HMM_BEST_OF(hmm_path_costs)
+#define hmm_path_back HMM_BEST_OF(hmm_path_back)
+#define hmm_pair_costs HMM_BEST_OF(hmm_pair_costs)
+#define hmm_pair_back HMM_BEST_OF(hmm_pair_back)
 
 #endif

@@ -194,39 +194,3 @@ def top_paths2(log_start, log_second, log_transition, table, rows, k, scores, or
                 for r in range(k):
                     scores[now, b, c, r] += table[rows[t], c]
     return now
-
-
-@jit()
-def viterbi_many2(
-    log_start, log_second, log_middle, log_final1, log_final, table, rows, offsets, order, scores, path, failed
-):
-    """Best order-2 paths of the sequences order[...]; OUT path, failed (n,) time or -1; scores is scratch (longest, K, K)."""
-    K = log_start.size
-    state = np.full((K, K), -np.inf)
-    for number in range(order.size):
-        i = order[number]
-        begin, length = offsets[i], offsets[i + 1] - offsets[i]
-        failed[number] = -1
-        if length == 0:
-            continue
-        symbols = rows[begin : begin + length]
-        failed[number] = viterbi_forward2(log_start, log_second, log_middle, table, symbols, 0, length, state, scores)
-        if failed[number] >= 0:
-            continue
-        best, first, last = -np.inf, -1, -1
-        for a in range(K):
-            for b in range(K):
-                value = scores[length - 1, a, b]
-                if length == 1:
-                    value += log_final1[b]
-                else:
-                    value += log_final[a, b]
-                if value > best:
-                    best, first, last = value, a, b
-        if last < 0:
-            failed[number] = length - 1
-            continue
-        path[begin + length - 1] = last
-        if length > 1:
-            path[begin + length - 2] = first
-            viterbi_backward2(log_middle, 0, length, state, scores, path[begin : begin + length])

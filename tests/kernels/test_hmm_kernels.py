@@ -3,10 +3,14 @@
 import numpy as np
 import pytest
 
-from lagwise.hmm import inference, learning, recursions
+from lagwise.hmm import exact as exact_module
+from lagwise.hmm import paths, plan
+from lagwise.hmm.exact import exact_sequence, viterbi_path
 from lagwise.hmm.observations import EmissionRows
+from lagwise.hmm.packing import Packed, log_arrays
 from lagwise.hmm.parameters import Parameters
-from lagwise.hmm.recursions import Packed, Plan, exact_sequence, forward_backward, log_arrays
+from lagwise.hmm.plan import Plan
+from lagwise.hmm.recursions import forward_backward
 from tests.reference import hmm as oracle
 
 V = 30
@@ -76,7 +80,7 @@ def test_slices_and_checkpoints(order, n_sequences, monkeypatch):
     lengths = np.random.default_rng(0).integers(1, 60, size=n_sequences)
     case = problem(1, 5, order, [*lengths])
     whole = blocks(*case)
-    monkeypatch.setattr(recursions, "_SLICE_NUMBERS", 64 * 8**order)
+    monkeypatch.setattr(plan, "_SLICE_NUMBERS", 64 * 8**order)
     sliced = blocks(*case)
     assert_same(sliced, whole, rtol=1e-12)
     for name, array in sliced[1].arrays().items():
@@ -140,36 +144,14 @@ def test_viterbi_of_many_is_viterbi_of_one(order, monkeypatch):
     parameters, data, offsets = problem(4, 5, order, [*np.random.default_rng(1).integers(0, 30, size=90)], stop=True)
     table = data.table(parameters.emission)
     logs = log_arrays(parameters, table)
-    single = np.concatenate([inference.viterbi_path(logs, data.rows[a:b]) for a, b in zip(offsets[:-1], offsets[1:])])
+    single = np.concatenate([viterbi_path(logs, data.rows[a:b]) for a, b in zip(offsets[:-1], offsets[1:])])
     for n_threads in (1, 2):
-        assert np.array_equal(learning.best_labels(parameters, table, data.rows, offsets, n_threads), single)
+        assert np.array_equal(paths.best_labels(parameters, table, data.rows, offsets, n_threads), single)
     rows = np.tile(data.rows, 3)
-    whole = inference.viterbi_path(logs, rows)
-    T = rows.size
-    state, scores = np.full((5,) * order, -np.inf), np.empty((T, *(5,) * order))
-    assert T > 1000
-    from lagwise._kernels import hmm_viterbi as kernel
-
-    path, befores, step = np.zeros(T, dtype=np.int32), [], 97
-    slices = [(t, min(t + step, T)) for t in range(0, T, step)]
-
-    def forward(t0, t1, state):
-        if order == 1:
-            return kernel.viterbi_forward1(logs["start"], logs["log_A"], logs["table"], rows, t0, t1, state, scores)
-        return kernel.viterbi_forward2(
-            logs["start"], logs["second"], logs["log_A"], logs["table"], rows, t0, t1, state, scores
-        )
-
-    for t0, t1 in slices:
-        befores.append(state.copy())
-        assert forward(t0, t1, state) == -1
-    last = np.unravel_index(np.argmax(state + logs["final"]), state.shape)
-    path[T - order :] = last
-    for (t0, t1), before in zip(reversed(slices), reversed(befores)):
-        forward(t0, t1, before.copy())
-        (kernel.viterbi_backward1 if order == 1 else kernel.viterbi_backward2)(
-            logs["log_A"], t0, t1, before, scores, path
-        )
+    whole = viterbi_path(logs, rows)
+    assert rows.size > 1000
+    monkeypatch.setattr(exact_module, "_KEPT_VITERBI", 97 * 5**order)
+    path = viterbi_path(logs, rows)
     assert np.array_equal(path, whole)
 
 

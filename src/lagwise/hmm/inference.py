@@ -15,10 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from .exact import backward_rows, exact_sequence, forward_rows, impossible_message, viterbi_path
+from .packing import log_arrays
 from .parameters import Parameters
-from .recursions import exact_sequence, log_arrays
-
-_SLICE = 20_000_000  # transitions worked on in one kernel call
 
 
 def prepare(
@@ -83,11 +82,6 @@ def _rows(logs: dict[str, np.ndarray]) -> np.ndarray:
     return np.arange(logs["table"].shape[0], dtype=np.int32)
 
 
-def _slices(T: int, K: int, order: int) -> list[tuple[int, int]]:
-    step = max(1, _SLICE // K ** (order + 1))
-    return [(t, min(t + step, T)) for t in range(0, T, step)]
-
-
 def log_forward(log_start: Any, log_transition: Any, log_emission: Any, **others: Any) -> np.ndarray:
     """Log forward probabilities log P(w_1..w_t, state_t).
 
@@ -99,90 +93,10 @@ def log_forward(log_start: Any, log_transition: Any, log_emission: Any, **others
     return forward_rows(logs, _rows(logs))
 
 
-def forward_rows(logs: dict[str, np.ndarray], rows: np.ndarray, normalized: bool = False) -> np.ndarray:
-    """log_forward of prepared arrays; `normalized` leaves each row's log-scale out (its largest entry is 0)."""
-    from lagwise._kernels import hmm_exact as kernel
-
-    order, K = logs["transition"].ndim - 1, logs["start"].size
-    out, scales = np.empty((rows.size, *(K,) * order)), np.empty(rows.size)
-    state, scale = np.full((K,) * order, -np.inf), np.zeros(2)
-    for t0, t1 in _slices(rows.size, K, order):
-        if order == 1:
-            kernel.log_forward1(
-                logs["start"],
-                logs["A"],
-                logs["transition"],
-                logs["table"],
-                rows,
-                t0,
-                t1,
-                state,
-                scale,
-                out[t0:t1],
-                scales[t0:t1],
-            )
-        else:
-            kernel.log_forward2(
-                logs["start"],
-                logs["linear_second"],
-                logs["second"],
-                logs["A"],
-                logs["log_A"],
-                logs["table"],
-                rows,
-                t0,
-                t1,
-                state,
-                scale,
-                out[t0:t1],
-                scales[t0:t1],
-            )
-    return out if normalized else out + scales.reshape(-1, *(1,) * order)
-
-
 def log_backward(log_start: Any, log_transition: Any, log_emission: Any, **others: Any) -> np.ndarray:
     """Log backward probabilities log P(w_{t+1}..w_T, end | state_t), shapes as of `log_forward`."""
-    from lagwise._kernels import hmm_exact as kernel
-
     logs = prepare(log_start, log_transition, log_emission, **others)
-    order, K, rows = logs["transition"].ndim - 1, logs["start"].size, _rows(logs)
-    out, scales = np.empty((rows.size, *(K,) * order)), np.empty(rows.size)
-    state, scale = np.empty((K,) * order), np.zeros(2)
-    for t0, t1 in reversed(_slices(rows.size, K, order)):
-        if order == 1:
-            kernel.log_backward1(
-                logs["final"],
-                logs["back"],
-                logs["log_back"],
-                logs["table"],
-                rows,
-                t0,
-                t1,
-                rows.size,
-                state,
-                scale,
-                out[t0:t1],
-                scales[t0:t1],
-            )
-        else:
-            kernel.log_backward2(
-                logs["final1"],
-                logs["final"],
-                logs["linear_second"],
-                logs["second"],
-                logs["back"],
-                logs["log_back"],
-                logs["table"],
-                rows,
-                t0,
-                t1,
-                rows.size,
-                state,
-                scale,
-                out[t0:t1],
-                scales[t0:t1],
-            )
-    return out + scales.reshape(-1, *(1,) * order)
+    return backward_rows(logs, _rows(logs))
 
 
 def log_likelihood(log_start: Any, log_transition: Any, log_emission: Any, **others: Any) -> float:
@@ -223,18 +137,6 @@ def expected_counts(log_start: Any, log_transition: Any, log_emission: Any, **ot
     return counts
 
 
-def impossible_message(logs: dict[str, np.ndarray], rows: np.ndarray, sequence: int | None = None) -> str:
-    """Say where a sequence of probability 0 becomes impossible."""
-    alpha = forward_rows(logs, rows, normalized=True)
-    dead = np.nonzero(~np.any(np.isfinite(alpha.reshape(rows.size, -1)), axis=1))[0]
-    where = f"position {int(dead[0])}" if dead.size else "its end"
-    name = "the sequence" if sequence is None else f"sequence {sequence}"
-    return (
-        f"{name} is impossible under this model: no state path has a positive probability up to {where}; "
-        "use pseudocounts, or check masks and symbols that training never saw"
-    )
-
-
 def viterbi(log_start: Any, log_transition: Any, log_emission: Any, **others: Any) -> tuple[float, np.ndarray]:
     """The best path and its log joint probability with the sequence; ties go to the lowest state.
 
@@ -250,45 +152,6 @@ def viterbi(log_start: Any, log_transition: Any, log_emission: Any, **others: An
     logs = prepare(log_start, log_transition, log_emission, **others)
     path = viterbi_path(logs, _rows(logs))
     return path_score(logs, _rows(logs), path), path.astype(np.int64)
-
-
-def viterbi_path(logs: dict[str, np.ndarray], rows: np.ndarray, sequence: int | None = None) -> np.ndarray:
-    """Best path of one sequence of any length in memory for a slice of scores and a checkpoint a slice; int32 (T,)."""
-    from lagwise._kernels import hmm_viterbi as kernel
-
-    order, K, T = logs["transition"].ndim - 1, logs["start"].size, rows.size
-    path = np.zeros(T, dtype=np.int32)
-    if T == 0:
-        return path
-    step = max(1, min(4_000_000 // K**order, 200_000_000 // K ** (order + 1)))
-    slices = [(t, min(t + step, T)) for t in range(0, T, step)]
-    scores, state, befores = np.empty((min(step, T), *(K,) * order)), np.full((K,) * order, -np.inf), []
-
-    def forward(t0: int, t1: int, state: np.ndarray) -> int:
-        if order == 1:
-            return kernel.viterbi_forward1(logs["start"], logs["log_A"], logs["table"], rows, t0, t1, state, scores)
-        return kernel.viterbi_forward2(
-            logs["start"], logs["second"], logs["log_A"], logs["table"], rows, t0, t1, state, scores
-        )
-
-    for t0, t1 in slices:
-        befores.append(state.copy())
-        if forward(t0, t1, state) >= 0:
-            raise ValueError(impossible_message(logs, rows, sequence))
-    ends = state + logs["final"] if order == 1 or T > 1 else state[0] + logs["final1"]
-    if ends.max() == -np.inf:
-        raise ValueError(impossible_message(logs, rows, sequence))
-    last = np.unravel_index(int(np.argmax(ends)), ends.shape)
-    path[T - len(last) :] = last
-    for number in range(len(slices) - 1, -1, -1):
-        t0, t1 = slices[number]
-        if number < len(slices) - 1:
-            forward(t0, t1, befores[number].copy())
-        if order == 1:
-            kernel.viterbi_backward1(logs["log_A"], t0, t1, befores[number], scores, path)
-        else:
-            kernel.viterbi_backward2(logs["log_A"], t0, t1, befores[number], scores, path)
-    return path
 
 
 def path_score(logs: dict[str, np.ndarray], rows: np.ndarray, path: np.ndarray) -> float:

@@ -5,68 +5,17 @@ from __future__ import annotations
 import dataclasses
 import threading
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
-from .inference import impossible_message, path_score, viterbi_path
+from .constraints import Constraints, normalize
+from .exact import impossible_message
 from .observations import EmissionRows
+from .packing import Packed
 from .parameters import Parameters
-from .recursions import Packed, Plan, forward_backward, log_arrays, run_in_threads
-
-
-@dataclasses.dataclass
-class Constraints:
-    """What learning may change, and the Dirichlet prior.
-
-    Attributes
-    ----------
-    params : str
-        Letters of what is trained: s start, t transitions, e emissions.
-    pseudocount : dict of str to float or ndarray
-        "start", "transition", "emission": added to the expected counts of free entries.
-    fixed : dict of str to ndarray
-        "start" (K,), "transition" (K, K) or (K, K, K), "emission" (V, K): NaN where free, else the value kept.
-    """
-
-    params: str
-    pseudocount: dict[str, Any]
-    fixed: dict[str, np.ndarray]
-
-
-def normalize(
-    counts: np.ndarray,
-    pseudocount: Any,
-    fixed: np.ndarray | None,
-    old: np.ndarray | None,
-    axis: int = -1,
-) -> tuple[np.ndarray, int]:
-    """Distributions along an axis from counts, and how many had nothing to go by.
-
-    Free entries share what fixed ones leave: (1 - fixed) (c + pseudocount) / sum(c + pseudocount), the maximiser of
-    the expected log-likelihood plus pseudocount * log parameter. A distribution without counts stays as it was, or
-    is flat over its free entries where there is no `old`.
-    """
-    values = counts + pseudocount
-    room: Any = 1.0
-    if fixed is not None:
-        free = np.isnan(fixed)
-        values = np.where(free, values, 0.0)
-        room = 1.0 - np.sum(np.where(free, 0.0, fixed), axis=axis, keepdims=True)
-        room = np.maximum(room, 0.0)
-    total = values.sum(axis=axis, keepdims=True)
-    empty = ~(total > 0)
-    if not np.any(empty):
-        values = values / total * room  # in this order: 1 / total overflows where counts are subnormal
-    else:
-        flat = np.ones_like(values) if fixed is None else free.astype(np.float64)
-        flat /= np.maximum(flat.sum(axis=axis, keepdims=True), 1.0)
-        spare = room * flat if old is None else old
-        values = np.where(empty, spare, values / np.where(empty, 1.0, total) * room)
-    if fixed is not None:
-        values = np.where(free, values, fixed)
-        empty &= free.any(axis=axis, keepdims=True)
-    return values, int(np.count_nonzero(empty))
+from .paths import best_labels, joint_score
+from .plan import Plan
+from .recursions import forward_backward
 
 
 def maximize(
@@ -187,100 +136,23 @@ def count_labels(
     return counts
 
 
-def best_labels(
+def objective(
     parameters: Parameters,
-    table: np.ndarray,
-    rows: np.ndarray,
+    algorithm: str,
+    data: EmissionRows,
     offsets: np.ndarray,
+    constraints: Constraints,
     n_threads: int,
-    stop: threading.Event | None = None,
-) -> np.ndarray:
-    """Viterbi paths of all sequences, int32 (n,); ValueError naming an impossible sequence."""
-    from lagwise._kernels.hmm_paths import best_paths
-
-    logs = log_arrays(parameters, table)
-    K, order = parameters.n_states, parameters.order
-    P = -(-K // 8) * 8
-    if order == 1:
-        start, weights, columns = (np.full(shape, -np.inf) for shape in (P, (K, P), (K, P)))
-        start[:K], weights[:, :K], columns[:, :K] = logs["start"], logs["log_A"], logs["log_back"]
-        padded = np.zeros((logs["table"].shape[0], P))
-        padded[:, :K] = logs["table"]
-    path, lengths = np.zeros(rows.size, dtype=np.int32), np.diff(offsets)
-    longest = max(1, 20_000_000 // K ** (order + 1))  # a longer sequence goes in slices of its own
-    short = np.nonzero(lengths <= longest)[0]
-    cuts = np.searchsorted(np.cumsum(lengths[short]), np.arange(longest, int(lengths[short].sum()) + longest, longest))
-    chunks = [part for part in np.split(short, np.unique(cuts)) if part.size]
-    stop = threading.Event() if stop is None else stop
-
-    def work(part: np.ndarray) -> None:
-        if stop.is_set():
-            raise KeyboardInterrupt
-        size = int(lengths[part].max())
-        failed, part = np.empty(part.size, dtype=np.int64), np.ascontiguousarray(part, dtype=np.int64)
-        if order == 1:
-            best_paths(
-                K,
-                start,
-                weights,
-                columns,
-                logs["final"],
-                padded,
-                rows,
-                offsets,
-                part,
-                np.empty((size, P)),
-                path,
-                failed,
-            )
-        else:
-            from lagwise._kernels.hmm_viterbi import viterbi_many2
-
-            viterbi_many2(
-                logs["start"],
-                logs["second"],
-                logs["log_A"],
-                logs["final1"],
-                logs["final"],
-                logs["table"],
-                rows,
-                offsets,
-                part,
-                np.empty((size, K, K)),
-                path,
-                failed,
-            )
-        if failed.max() >= 0:
-            i = int(part[np.argmax(failed >= 0)])
-            raise ValueError(impossible_message(logs, rows[offsets[i] : offsets[i + 1]], i))
-
-    run_in_threads(work, chunks, n_threads, stop)
-    for i in np.nonzero(lengths > longest)[0]:
-        path[offsets[i] : offsets[i + 1]] = viterbi_path(logs, rows[offsets[i] : offsets[i + 1]], int(i))
-    return path
-
-
-def joint_score(
-    parameters: Parameters, table: np.ndarray, rows: np.ndarray, offsets: np.ndarray, path: np.ndarray
 ) -> float:
-    """Sum of log P(w, path) over the sequences, nats."""
-    order = parameters.order
-    with np.errstate(divide="ignore"):
-        log_start, log_A = np.log(parameters.start), np.log(parameters.transition)
-        if order == 1:
-            lengths = np.diff(offsets)
-            begins, ends = offsets[:-1][lengths > 0], offsets[1:][lengths > 0] - 1
-            inner = np.ones(rows.size, dtype=bool)
-            inner[begins] = False
-            later = np.nonzero(inner)[0]
-            total = (
-                np.sum(log_start[path[begins]])
-                + np.sum(np.log(table[rows, path]))
-                + np.sum(log_A[path[later - 1], path[later]])
-            )
-            return float(total + (0.0 if parameters.stop is None else np.sum(np.log(parameters.stop)[path[ends]])))
-    logs = log_arrays(parameters, table)
-    return float(sum(path_score(logs, rows[a:b], path[a:b]) for a, b in zip(offsets[:-1], offsets[1:])))
+    """What EM climbs, nats: log-likelihood (hard EM: joint score of the best paths) plus log-prior."""
+    table = data.table(parameters.emission)
+    if algorithm == "hard":
+        path = best_labels(parameters, table, data.rows, offsets, n_threads)
+        value = joint_score(parameters, table, data.rows, offsets, path)
+    else:
+        plan = Plan(data.rows, offsets, parameters.n_states, data.n_rows, parameters.order)
+        value = float(np.sum(forward_backward(plan, Packed.of(parameters, table, plan), n_threads, False)[0]))
+    return value + log_prior(parameters, constraints)
 
 
 @dataclasses.dataclass

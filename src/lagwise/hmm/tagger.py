@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from itertools import chain, repeat
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,12 @@ from .._estimator import Estimator
 from .._threads import resolve_threads
 from .._validation import check_choice, check_fitted, check_int, check_real
 from ..vocabulary import Vocabulary
-from .learning import best_labels
+from .candidates import dominance_margins, undominated
+from .packing import Packed
 from .parameters import Parameters
-from .recursions import Packed, Plan, forward_backward
+from .paths import Candidates, PairDecoder, best_labels
+from .plan import Plan
+from .recursions import forward_backward
 from .smoothing import interpolated_transitions, interpolation_weights, tag_ngrams
 from .unknown import FeatureModel, SuffixModel
 
@@ -59,8 +63,8 @@ class HMMTagger(Estimator):
         unknown: str = "features",
         rare: int = 10,
         longest_suffix: int = 10,
-        backoff: float = 0.5,
-        penalty: float = 0.5,
+        backoff: float = 1.0,
+        penalty: float = 2.0,
         n_threads: int | None = None,
     ):
         self.order = order
@@ -113,51 +117,78 @@ class HMMTagger(Estimator):
             emission = given / (n + self.backoff) * n / tag_totals  # P(w | t) = P(t | w) P(w) / P(t), P(w) = n / N
         else:
             emission = self.counts_ / tag_totals
+        self._table = emission  # of known words and, of "suffix", of endings; the others' rows are made when met
+        if isinstance(self.form_model_, SuffixModel):
+            self._table = np.concatenate((emission, self.form_model_.table_ / tag_totals))
         if self.order == 1:
             self._parameters = Parameters(
                 start_part(table[K, :K]), table[:K, :K].copy(), emission, stop=table[:K, K].copy()
             )
-        else:
-            self._parameters = Parameters(
-                start_part(table[K, K, :K]),
-                table[:K, :K, :K].copy(),
-                emission,
-                table[K, :K, :K].copy(),
-                table[:K, :K, K].copy(),
-                table[K, :K, K].copy(),
-            )
-
-    def _rows(self, sentences: list[list[str]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Emission rows of a text: those of known words, then one for each new word."""
-        check_fitted(self, "form_model_")
-        get, V = self.vocabulary_.index.get, len(self.vocabulary_)
-        new: dict[str, int] = {}
-        rows = np.fromiter(
-            (
-                i if (i := get(word)) is not None else V + new.setdefault(word, len(new))
-                for sentence in sentences
-                for word in sentence
-            ),
-            dtype=np.int32,
+            return
+        self._parameters = Parameters(
+            start_part(table[K, K, :K]),
+            table[:K, :K, :K].copy(),
+            emission,
+            table[K, :K, :K].copy(),
+            table[:K, :K, K].copy(),
+            table[K, :K, K].copy(),
         )
-        offsets = np.concatenate(([0], np.cumsum([len(s) for s in sentences]))).astype(np.int64)
-        if not new:
-            return rows, offsets, self._parameters.emission
-        tag_totals = self.counts_.sum(axis=0)
-        guessed = self.form_model_.distributions(list(new)) / tag_totals  # up to P(w), which is the same for every tag
-        return rows, offsets, np.concatenate((self._parameters.emission, guessed))
+        self._decoder = PairDecoder(self._parameters)
+        self._margins = dominance_margins(self._decoder.logs)
+        self._known = self._candidates(self._table)
+
+    def _candidates(self, emission: np.ndarray) -> Candidates:
+        """The tags that can be on a best path, by emission row."""
+        with np.errstate(divide="ignore"):
+            logs = np.log(emission)
+        return Candidates.of(logs, undominated(logs, self._margins))
+
+    def _rows(self, words: list[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Emission row of each word: in `_table`, or after it for the new words of "features", which have one each.
+
+        Returns
+        -------
+        rows : ndarray of int32, shape (n_words,)
+        emission : ndarray, shape (n_new, K)
+            Emissions of the new words, up to P(w), which is the same for every tag.
+        """
+        check_fitted(self, "form_model_")
+        rows = np.fromiter(map(self.vocabulary_.index.get, words, repeat(-1)), dtype=np.int32, count=len(words))
+        unknown, new = np.flatnonzero(rows < 0), dict[str, int]()
+        numbers = np.array([new.setdefault(words[i], len(new)) for i in unknown.tolist()], dtype=np.int32)
+        if isinstance(self.form_model_, SuffixModel):
+            rows[unknown] = len(self.vocabulary_) + self.form_model_.find(new)[numbers]
+            return rows, np.zeros((0, len(self.tags_)))
+        rows[unknown] = len(self._table) + numbers
+        return rows, self.form_model_.distributions(list(new)) / self.counts_.sum(axis=0)
+
+    def _used(self, rows: np.ndarray, emission: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The emission rows that a text uses, numbered anew."""
+        used, numbers = np.unique(rows, return_inverse=True)
+        old = used < len(self._table)
+        table = np.concatenate((self._table[used[old]], emission[used[~old] - len(self._table)]))
+        return numbers.reshape(-1).astype(np.int32), table
 
     def predict(self, X: Iterable[Sequence[str]]) -> list[list[str]]:
-        """The best tag sequence of each sentence."""
-        sentences = _sentences(X)
-        rows, offsets, table = self._rows(sentences)
-        path = best_labels(self._parameters, table, rows, offsets, resolve_threads(self.n_threads))
-        names = [self.tags_[k] for k in path.tolist()]
-        return [names[a:b] for a, b in zip(offsets[:-1].tolist(), offsets[1:].tolist())]
+        """The best tag sequence of each sentence; ties go to the tag that sorts first."""
+        words, offsets = _flatten(X)
+        rows, emission = self._rows(words)
+        n_threads = resolve_threads(self.n_threads)
+        if self.order == 1:
+            rows, table = self._used(rows, emission)
+            path = best_labels(self._parameters, table, rows, offsets, n_threads)
+        else:
+            candidates = self._known + self._candidates(emission) if len(emission) else self._known
+            path = self._decoder.paths(candidates, rows, offsets, n_threads)
+        names = np.array(self.tags_, dtype=object)[path].tolist()
+        places = offsets.tolist()
+        return [names[a:b] for a, b in zip(places, places[1:])]
 
     def predict_proba(self, X: Iterable[Sequence[str]]) -> list[np.ndarray]:
         """P(tag | whole sentence) of each word, a list of arrays (T, K) over `tags_`."""
-        rows, offsets, table = self._rows(_sentences(X))
+        words, offsets = _flatten(X)
+        rows, emission = self._rows(words)
+        rows, table = self._used(rows, emission)
         plan = Plan(rows, offsets, len(self.tags_), table.shape[0], self.order)
         gamma = forward_backward(
             plan, Packed.of(self._parameters, table, plan), resolve_threads(self.n_threads), False, True
@@ -180,7 +211,7 @@ class HMMTagger(Estimator):
             tag, column predicted tag; tags that training never saw come after `tags_`).
         """
         sentences, tags = check_tagged(X, y)
-        predicted = [tag for sentence in self.predict(sentences) for tag in sentence]
+        predicted = list(chain.from_iterable(self.predict(sentences)))
         truth = [tag for sentence in tags for tag in sentence]
         right = np.fromiter((p == t for p, t in zip(predicted, truth)), dtype=bool, count=len(truth))
         known = np.fromiter(
@@ -235,13 +266,27 @@ def start_part(row: np.ndarray) -> np.ndarray:
     return row / row.sum()
 
 
+def _flatten(X: Iterable[Sequence[str]]) -> tuple[list[str], np.ndarray]:
+    """All words in one list, and where each sentence begins in it, int64 (n_sentences + 1,)."""
+    sentences = list(X)
+    wrong = any(issubclass(kind, str) or not hasattr(kind, "__iter__") for kind in set(map(type, sentences)))
+    words = [] if wrong else list(chain.from_iterable(sentences))
+    if wrong or not all(issubclass(kind, str) for kind in set(map(type, words))):
+        for number, sentence in enumerate(sentences):
+            if (
+                isinstance(sentence, str)
+                or not hasattr(sentence, "__iter__")
+                or not all(isinstance(word, str) for word in sentence)
+            ):
+                raise TypeError(f"sentence {number} is {sentence!r:.60}; expected a list of words")
+    lengths = np.fromiter(map(len, sentences), dtype=np.int64, count=len(sentences))
+    return words, np.concatenate(([0], np.cumsum(lengths)))
+
+
 def _sentences(X: Iterable[Sequence[str]]) -> list[list[str]]:
-    sentences = []
-    for number, sentence in enumerate(X):
-        if isinstance(sentence, str) or not all(isinstance(word, str) for word in sentence):
-            raise TypeError(f"sentence {number} is {sentence!r:.60}; expected a list of words")
-        sentences.append(list(sentence))
-    return sentences
+    words, offsets = _flatten(X)
+    places = offsets.tolist()
+    return [words[a:b] for a, b in zip(places, places[1:])]
 
 
 def check_tagged(X: Iterable[Sequence[str]], y: Iterable[Sequence[str]]) -> tuple[list[list[str]], list[list[str]]]:

@@ -48,25 +48,45 @@ class SuffixModel:
         return self
 
     def _set(self, keys: list[str], counts: np.ndarray) -> None:
+        """`table_`: the distribution of each key, and in the last row that of words without any."""
         self.keys_, self.counts_ = Vocabulary(keys), counts
+        self.table_ = np.tile(self.prior_, (len(keys) + 1, 1))
+        index, lengths = self.keys_.index, np.array([len(key) for key in keys], dtype=np.int64)
+        for length in range(
+            1, int(lengths.max(initial=0)) + 1
+        ):  # a key is case + ending; its parent's ending is shorter
+            mine = np.flatnonzero(lengths == length)
+            parents = [index[keys[i][0] + keys[i][2:]] if length > 1 else len(keys) for i in mine.tolist()]
+            f = counts[mine]
+            self.table_[mine] = f / f.sum(axis=1, keepdims=True) + self.theta_ * self.table_[parents]
+            self.table_[mine] /= 1 + self.theta_
+        self._tree: dict[str, Any] = {}  # character -> (row, the same of the character before it); cases first
+        nodes = {"": self._tree}
+        for i in np.argsort(lengths, kind="stable").tolist():
+            key = keys[i]
+            nodes[key] = {}
+            nodes[key[0] + key[2:] if len(key) > 1 else ""][key[1] if len(key) > 1 else key] = (i, nodes[key])
 
     def _keys(self, word: str) -> list[str]:
         case = "C" if word[:1].isupper() else "c"
         return [case] + [case + word[-n:] for n in range(1, min(self.longest, len(word)) + 1)]
 
+    def find(self, words: Iterable[str]) -> np.ndarray:
+        """Row of `table_` of each word: that of its longest known ending, int32 (n_words,)."""
+        longest, none, found = self.longest, (len(self.keys_), dict[str, Any]()), []
+        for word in words:
+            row, node = self._tree.get("C" if word[:1].isupper() else "c", none)
+            for character in word[: -longest - 1 : -1]:
+                step = node.get(character)
+                if step is None:
+                    break
+                row, node = step
+            found.append(row)
+        return np.array(found, dtype=np.int32)
+
     def distributions(self, words: Iterable[str]) -> np.ndarray:
         """P(tag | word), (n_words, K)."""
-        index, rows = self.keys_.index, []
-        for word in words:
-            p = self.prior_
-            for key in self._keys(word):
-                number = index.get(key)
-                if number is None:
-                    break
-                f = self.counts_[number]
-                p = (f / f.sum() + self.theta_ * p) / (1 + self.theta_)
-            rows.append(p)
-        return np.array(rows).reshape(-1, self.prior_.size)
+        return self.table_[self.find(words)]
 
     def to_tensors(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Arrays and metadata for a file."""
@@ -82,7 +102,7 @@ class SuffixModel:
         model = cls(meta["longest"], meta["rare"])
         model.theta_, model.prior_ = meta["theta"], np.array(arrays["unknown_prior"])
         keys = Vocabulary.from_tensors({"vocabulary": arrays["unknown_keys"]}, meta["keys"])
-        model.keys_, model.counts_ = keys, np.array(arrays["unknown_counts"])
+        model._set(list(keys.words), np.array(arrays["unknown_counts"]))
         return model
 
 
@@ -162,7 +182,7 @@ class FeatureModel:
 
     kind = "features"
 
-    def __init__(self, rare: int = 10, penalty: float = 0.5, n_iter: int = 120):
+    def __init__(self, rare: int = 10, penalty: float = 2.0, n_iter: int = 120):
         self.rare, self.penalty, self.n_iter = rare, penalty, n_iter
 
     def fit(self, words: Sequence[str], counts: np.ndarray) -> FeatureModel:
