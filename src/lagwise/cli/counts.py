@@ -124,7 +124,8 @@ def count(
 def _only_own_options(context: typer.Context) -> None:
     """Refuse options of a count beside --append: those of the store apply."""
     fitting = {"files", "output", "append", "wordlist", "threads", "force", "quiet", "json", "debug"}
-    asked = {name for name in context.params if context.get_parameter_source(name).name == "COMMANDLINE"}
+    sources = {name: context.get_parameter_source(name) for name in context.params}
+    asked = {name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"}
     if asked - fitting:
         named = ", ".join("--" + name.replace("_", "-") for name in sorted(asked - fitting))
         raise ValueError(f"--append counts by the options of its store; leave out {named}")
