@@ -15,6 +15,9 @@
 #if defined(__SSE2__)
 #include <emmintrin.h>
 #endif
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
 
 #define LAGWISE_PADDING 64
 #define LAGWISE_BATCH 32
@@ -106,11 +109,25 @@ static void lw_table_free(lw_table *table) {
     memset(table, 0, sizeof *table);
 }
 
+/* 2^bits empty slots, NULL when memory is short; large tables ask for large pages, for look-ups go everywhere. */
+static lw_slot *lw_new_slots(int bits) {
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+    const size_t large = (size_t)1 << 21, size = sizeof(lw_slot) << bits;
+    if (size >= large) {
+        void *slots = NULL;
+        if (posix_memalign(&slots, large, size)) return NULL;
+        madvise(slots, size, MADV_HUGEPAGE);
+        return (lw_slot *)memset(slots, 0, size);
+    }
+#endif
+    return (lw_slot *)calloc((size_t)1 << bits, sizeof(lw_slot));
+}
+
 /* 0, or -1 when memory is short. */
 static int lw_table_init(lw_table *table, int bits) {
     memset(table, 0, sizeof *table);
     table->bits = bits;
-    table->slots = (lw_slot *)calloc((size_t)1 << bits, sizeof(lw_slot));
+    table->slots = lw_new_slots(bits);
     table->arena_capacity = 1 << 16;
     table->arena = (uint8_t *)malloc((size_t)table->arena_capacity);
     table->starts_capacity = 1 << 12;
@@ -128,7 +145,7 @@ static int lw_table_reserve(lw_table *table, int64_t more) {
     if (2 * (table->size + more) < (int64_t)1 << table->bits) return 0;
     int bits = table->bits;
     while (2 * (table->size + more) >= (int64_t)1 << bits) bits++;
-    lw_slot *slots = (lw_slot *)calloc((size_t)1 << bits, sizeof(lw_slot));
+    lw_slot *slots = lw_new_slots(bits);
     if (!slots) return -1;
     const uint64_t mask = ((uint64_t)1 << bits) - 1;
     for (int64_t i = 0; i < (int64_t)1 << table->bits; i++) {

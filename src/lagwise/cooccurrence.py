@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-TASK_ENTRIES = 1 << 19  # most nonzeros one task of rows may yield
-BATCH_ENTRIES = 1 << 22  # most nonzeros one kernel call may yield
+TASK_ENTRIES = 1 << 17  # most nonzeros one task of rows may yield
+BATCH_ENTRIES = 1 << 21  # most nonzeros one kernel call may yield
 _EXACT = 1 << 16  # whole weights up to this are summed as integers
 BATCH_WORK = 1 << 25  # most additions of one kernel call, about a tenth of a second
 

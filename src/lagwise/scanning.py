@@ -146,6 +146,7 @@ def scan_blocks(
     place = Place()
     done_bytes = done_tokens = 0
     file_end = np.array([ids_kernel.FILE_END], dtype=np.int32)
+    file_end.flags.writeable = False  # it stands behind every file
 
     def accept(block: Block, raw: np.ndarray, table: int) -> None:
         nonlocal done_bytes, done_tokens

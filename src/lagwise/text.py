@@ -238,7 +238,7 @@ def renumber(
         return out[: kernel.ids_remap(raw, maps[table], rejected, kind, limits[table], seed, out, state)]
 
     if n_threads > 1 and thresholds is None and boundary != "blank":
-        n_tokens, longest = _remap_ahead(pieces, remap, stream, n_threads)
+        n_tokens, longest = _remap_ahead(pieces, remap, stream, n_threads, own=last)
     else:
         state = np.zeros(kernel.STATE_SIZE, dtype=np.int64)
         for raw, table in pieces:
@@ -248,49 +248,55 @@ def renumber(
 
 
 def _remap_ahead(
-    pieces: Iterator[tuple[np.ndarray, int]], remap: Callable[..., np.ndarray], stream: Stream, n_threads: int
+    pieces: Iterator[tuple[np.ndarray, int]],
+    remap: Callable[..., np.ndarray],
+    stream: Stream,
+    n_threads: int,
+    own: bool,
 ) -> tuple[int, int]:
-    """Remap pieces on several threads and join them in order.
+    """Remap pieces on several threads and join them in order; pieces that are our own are overwritten.
 
     A piece must know whether a sequence is open where it begins. Behind the end of a file none is; elsewhere one is taken
-    to be (blocks are cut between words, seldom between lines), and the piece is done again where that was wrong.
+    to be (blocks are cut between words, seldom between lines), and what that made wrong is put right when it is joined.
     """
     from ._kernels.ids import END, FILE_END, STATE_SIZE
 
-    def work(raw: np.ndarray, table: int, open_tokens: int) -> tuple[np.ndarray, np.ndarray]:
+    def work(raw: np.ndarray, table: int, guess: int) -> tuple[np.ndarray, np.ndarray]:
         state = np.zeros(STATE_SIZE, dtype=np.int64)
-        state[0] = open_tokens
-        return remap(raw, table, np.empty(len(raw), dtype=np.int32), state), state
+        state[0] = guess
+        return remap(raw, table, raw if own and raw.flags.writeable else np.empty_like(raw), state), state
 
     n_tokens = longest = open_tokens = 0
 
-    def join(piece: tuple[np.ndarray, int], guess: int, result: tuple[np.ndarray, np.ndarray]) -> None:
+    def join(guess: int, ids: np.ndarray, state: np.ndarray) -> None:
         nonlocal n_tokens, longest, open_tokens
-        if guess and not open_tokens:
-            guess, result = 0, work(*piece, 0)
-        ids, state = result
-        stream.append(ids)
         n_tokens += int(state[3])
-        longest = max(longest, int(state[1]))
         if state[0] - guess == len(ids):  # nothing ended here
             open_tokens += len(ids)
         else:
             head = next(at for at in range(0, len(ids), 4096) if (ids[at : at + 4096] == END).any())
             head += int(np.argmax(ids[head : head + 4096] == END))
-            longest = max(longest, open_tokens + head)
+            if guess and not open_tokens:  # the first sequence is shorter than it was taken to be, or there is none
+                inner = np.diff(np.flatnonzero(ids == END)) - 1
+                longest = max(longest, head, int(inner.max(initial=0)))
+                ids = ids[1:] if head == 0 else ids
+            else:
+                longest = max(longest, int(state[1]), open_tokens + head)
             open_tokens = int(state[0])
+        stream.append(ids)
 
-    waiting: deque[tuple[tuple[np.ndarray, int], int, Future[tuple[np.ndarray, np.ndarray]]]] = deque()
+    waiting: deque[tuple[int, Future[tuple[np.ndarray, np.ndarray]]]] = deque()
     guess = 0
     with ThreadPoolExecutor(n_threads, thread_name_prefix="lagwise-ids") as pool:
-        for piece in pieces:
-            waiting.append((piece, guess, pool.submit(work, *piece, guess)))
-            guess = int(not (len(piece[0]) and piece[0][-1] == FILE_END))
+        for raw, table in pieces:
+            ends = bool(len(raw)) and raw[-1] == FILE_END  # before the piece is overwritten
+            waiting.append((guess, pool.submit(work, raw, table, guess)))
+            guess = int(not ends)
             while len(waiting) > 2 * n_threads:
-                first, first_guess, future = waiting.popleft()
-                join(first, first_guess, future.result())
-        for first, first_guess, future in waiting:
-            join(first, first_guess, future.result())
+                first, future = waiting.popleft()
+                join(first, *future.result())
+        for first, future in waiting:
+            join(first, *future.result())
     return n_tokens, longest
 
 
