@@ -99,8 +99,6 @@ def select_words(scanned: Scanned, rule: Filter, normalization: Normalization, o
 def fix_words(scanned: Scanned, vocabulary: Vocabulary, oov: str, merge_unk: bool) -> Selection:
     """Use a given vocabulary, in its own order."""
     unk = vocabulary.normalization.unk if oov == "unk" else None
-    if not int(scanned.counts.sum()) + scanned.n_refused:
-        raise ValueError("no tokens: the text is empty")
     table = scanned.table
     types = np.array([table.add(word.encode("utf-8", "surrogateescape"), 0) for word in vocabulary.words], np.int64)
     _grow(scanned)
@@ -118,6 +116,8 @@ def fix_words(scanned: Scanned, vocabulary: Vocabulary, oov: str, merge_unk: boo
             )
         unk_type = int(types[number])
         counts[number] += int(scanned.counts.sum()) + scanned.n_refused - int(counts.sum())
+    if not int(scanned.counts.sum()) + scanned.n_refused:
+        raise ValueError("no tokens: the text is empty")
     return _number(scanned, vocabulary, types, counts, oov, unk_type)
 
 
