@@ -7,7 +7,6 @@ import re
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
@@ -66,15 +65,21 @@ def run(command: list[str], stdin: object = None, stdout: object = None) -> None
     assert done.returncode == 0, done.stderr.decode()[-2000:]
 
 
+_WATCH = """
+import resource, subprocess, sys
+done = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+sys.exit(done.stderr.decode()[-2000:]) if done.returncode else print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+"""
+
+
 def peak_rss(command: list[str]) -> int:
-    """Peak resident memory of a command in bytes, as the system accounts it."""
-    with tempfile.TemporaryFile() as said:
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=said)
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        said.seek(0)
-        assert process.returncode == 0, said.read().decode()[-2000:]
-    return usage.ru_maxrss * 1024
+    """Peak resident memory of a command in bytes, as the system accounts it.
+
+    A small process stands between: what a process is forked from counts towards its own peak.
+    """
+    done = subprocess.run([sys.executable, "-c", _WATCH, *command], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return int(done.stdout) * 1024
 
 
 def versus(benchmark, ours, peers, label, rounds=5, setup=None):
