@@ -174,8 +174,14 @@ def _connected(client: Any) -> Iterator[Any]:
     elif not isinstance(client, str):
         raise TypeError(f"client is a {type(client).__name__}; expected a distributed.Client, an address or 'local'")
     elif client == "local":
-        with _local_cluster(dask) as cluster, dask.Client(cluster) as local:
-            yield local
+        with _local_cluster(dask) as cluster:
+            local = dask.Client(cluster)
+            try:
+                yield local
+            except BaseException:
+                local.close(timeout=0.05)  # its tasks are of no use any more
+                raise
+            local.close()
     else:
         with dask.Client(client) as remote:
             yield remote
@@ -189,13 +195,13 @@ def _local_cluster(dask: Any) -> Iterator[Any]:
     async def kill() -> None:
         for worker in cluster.workers.values():
             worker.auto_restart = False
-        await asyncio.gather(*(worker.kill(timeout=0.1) for worker in cluster.workers.values()))
+        await asyncio.gather(*(worker.kill(timeout=0.05) for worker in cluster.workers.values()))
 
     with dask.LocalCluster(
         n_workers=available_cores(),
         threads_per_worker=1,
         dashboard_address="127.0.0.1:0",
-        silence_logs=logging.ERROR,
+        silence_logs=logging.CRITICAL,
         preload=[_DEAF],
     ) as cluster:
         try:
