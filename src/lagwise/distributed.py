@@ -15,7 +15,7 @@ import time
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -179,7 +179,8 @@ def _connected(client: Any) -> Iterator[Any]:
             try:
                 yield local
             except BaseException:
-                local.close(timeout=0.05)  # its tasks are of no use any more
+                with suppress(Exception):  # what stopped us is to be told, not that this was not done in time
+                    local.close(timeout=0.05)
                 raise
             local.close()
     else:
@@ -207,7 +208,8 @@ def _local_cluster(dask: Any) -> Iterator[Any]:
         try:
             yield cluster
         except BaseException:
-            cluster.sync(kill)
+            with suppress(Exception):
+                cluster.sync(kill)
             raise
 
 
