@@ -135,7 +135,7 @@ def count(
     return run_count(source, lines, plan)
 
 
-_DEFAULTS = {
+OPTIONS = {  # of a count, with their defaults
     name: parameter.default
     for name, parameter in inspect.signature(count).parameters.items()
     if name not in ("source", "lines")
@@ -172,10 +172,10 @@ def count_to_store(
     CountStore
         The store on disk, memory-mapped.
     """
-    unknown = set(options) - set(_DEFAULTS)
+    unknown = set(options) - set(OPTIONS)
     if unknown:
         raise TypeError(f"unknown options: {', '.join(sorted(unknown))}")
-    plan = make_plan(**{**_DEFAULTS, **options})
+    plan = make_plan(**{**OPTIONS, **options})
     if resume and checkpoint is None:
         raise ValueError("resume needs the checkpoint folder to go on from; give checkpoint= (--checkpoint)")
     with disk.store_folder(path, overwrite) as folder:

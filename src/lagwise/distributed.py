@@ -7,7 +7,6 @@ must be able to read under the same path (or as a remote path through fsspec). `
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import logging
 import operator
 import os
@@ -53,12 +52,6 @@ FAN_IN = 8  # stores added by one task of the tree
 RETRIES = 2  # of a task whose text could not be read; lost workers are made good for by Dask itself
 PART_BYTES = (1 << 22, 1 << 28)  # least and most text of a part, where the caller does not say
 _DEAF = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"  # Ctrl-C is the client's to hear
-
-_DEFAULTS = {
-    name: parameter.default
-    for name, parameter in inspect.signature(counting.count).parameters.items()
-    if name not in ("source", "lines")
-}
 
 
 def count(files: Any, client: Any = None, *, part_bytes: int | None = None, **options: Any) -> CountStore:
@@ -138,12 +131,12 @@ def count_to_store(
 
 def _plan(options: dict[str, Any]) -> Plan:
     _dask()
-    unknown = set(options) - set(_DEFAULTS)
+    unknown = set(options) - set(counting.OPTIONS)
     if unknown:
         hint = "; text in memory is counted by lagwise.count" if "lines" in unknown else ""
         raise TypeError(f"unknown options: {', '.join(sorted(unknown))}{hint}")
     threads = options.get("n_threads")
-    return make_plan(**{**_DEFAULTS, **options, "n_threads": 1 if threads is None else threads})
+    return make_plan(**{**counting.OPTIONS, **options, "n_threads": 1 if threads is None else threads})
 
 
 def _dask() -> Any:

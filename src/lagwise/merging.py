@@ -16,10 +16,9 @@ from .cooccurrence import sum_rows, transpose
 from .counts import CountStore
 from .matrices import Matrix
 from .options import Plan, make_plan
-from .pipeline import finish_count, prepare_scanned
+from .pipeline import finish_count, prepare_scanned, scan_planned
 from .scanning import Scanned
 from .spool import Pieces
-from .text import scan_text
 from .vocabulary import Vocabulary
 
 _RULE = ("min_count", "max_size", "keep", "pattern", "wordlist", "wordlist_exempt")
@@ -295,23 +294,10 @@ def append(
         )
     if counts.ids is None:
         seconds = time.perf_counter()
-        scanned = _scan(source, lines, plan)
+        scanned = scan_planned(source, lines, plan)
         new = finish_count(prepare_scanned(scanned, plan, None, {"scan": time.perf_counter() - seconds}), plan)
         return merge(counts, new, n_threads=n_threads)
-    return _recount(counts, counts.options, _scan(source, lines, plan), n_threads, wordlist, progress)
-
-
-def _scan(source: Any, lines: Any, plan: Plan) -> Scanned:
-    return scan_text(
-        source,
-        lines,
-        plan.normalization,
-        function=None,
-        errors=plan.errors,
-        max_token_bytes=plan.max_token_bytes,
-        n_threads=plan.n_threads,
-        progress=plan.progress,
-    )
+    return _recount(counts, counts.options, scan_planned(source, lines, plan), n_threads, wordlist, progress)
 
 
 def _plan(

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from .options import Plan
+from .pipeline import scan_planned
 from .scanning import Scanned
 from .sources import _BOM, _open, compression
-from .text import scan_text
 
 
 @dataclasses.dataclass(frozen=True)
@@ -137,25 +137,12 @@ class Slice:
 def scan_part(part: Part, plan: Plan, folder: Path | None = None) -> Scanned:
     """Scan a part as `lagwise.count` scans a file; errors name file, line and byte of the whole file."""
 
-    def scan(source: Any) -> Scanned:
-        return scan_text(
-            source,
-            None,
-            plan.normalization,
-            function=plan.function,
-            errors=plan.errors,
-            max_token_bytes=plan.max_token_bytes,
-            n_threads=plan.n_threads,
-            progress=False,
-            folder=folder,
-        )
-
     if not part.start and part.end is None:
-        return scan(list(part.names))
+        return scan_planned(list(part.names), None, plan, folder)
     with opened(part.names[0]) as handle:
         try:
-            return scan(Slice(handle, part.names[0], part.start, part.end))  # type: ignore[arg-type]
+            return scan_planned(Slice(handle, part.names[0], part.start, part.end), None, plan, folder)
         except UnicodeError:
             if part.start:  # the line's number needs the text before
-                scan(Slice(handle, part.names[0], 0, part.end))
+                scan_planned(Slice(handle, part.names[0], 0, part.end), None, plan, folder)
             raise

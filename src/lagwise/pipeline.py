@@ -42,6 +42,22 @@ class Prepared:
     type_counts: np.ndarray | None = None
 
 
+def scan_planned(source: Any, lines: Any, plan: Plan, folder: Path | None = None, memory: int | None = None) -> Scanned:
+    """Scan a text under the options of a plan."""
+    return scan_text(
+        source,
+        lines,
+        plan.normalization,
+        function=plan.function,
+        errors=plan.errors,
+        max_token_bytes=plan.max_token_bytes,
+        n_threads=plan.n_threads,
+        progress=plan.progress,
+        folder=folder,
+        memory=memory,
+    )
+
+
 def run_count(
     source: Any, lines: Any, plan: Plan, folder: Path | None = None, checkpoint: Checkpoint | None = None
 ) -> CountStore:
@@ -51,18 +67,7 @@ def run_count(
             prepared = _restore(checkpoint, plan)
         else:
             clock = time.perf_counter()
-            scanned = scan_text(
-                source,
-                lines,
-                plan.normalization,
-                function=plan.function,
-                errors=plan.errors,
-                max_token_bytes=plan.max_token_bytes,
-                n_threads=plan.n_threads,
-                progress=plan.progress,
-                folder=work if plan.memory is not None else None,
-                memory=plan.memory,
-            )
+            scanned = scan_planned(source, lines, plan, work if plan.memory is not None else None, plan.memory)
             prepared = prepare_scanned(scanned, plan, work, {"scan": time.perf_counter() - clock})
             del scanned
             if checkpoint is not None:
