@@ -189,6 +189,52 @@ cdef class WordTable:
                                                self.table.starts[id + 1] - self.table.starts[id], "surrogateescape"))
         return result
 
+    def spell(self, const int32_t[::1] ids, const int32_t[::1] labels, const int64_t[::1] offsets,
+              const uint8_t[::1] names, const int64_t[::1] places, const uint8_t[::1] marks, uint8_t[::1] out):
+        """Write words with labels behind them, sequence by sequence.
+
+        IN ids (n,) of words; labels (n,) in 0 .. L - 1; offsets (sequences + 1,); names, the names of the labels one
+        behind the other, where name i is names[places[i] : places[i + 1]]; marks (4,): what stands between a word and
+        its label, behind a label, behind the last label of a sequence, and behind that (0 for nothing). OUT out.
+        Empty sequences leave nothing. Returns the length written, or where `out` may be too short, minus a length that
+        is enough.
+        """
+        cdef int64_t i, j, begin, end, written = 0, wanted = 0, L = places.shape[0] - 1, n = ids.shape[0], length
+        if labels.shape[0] < n or offsets.shape[0] < 1 or marks.shape[0] != 4:
+            raise ValueError("arrays of different lengths")
+        for i in range(offsets.shape[0] - 1):
+            if not 0 <= offsets[i] <= offsets[i + 1] <= n:
+                raise IndexError("the offsets do not fit the words")
+            wanted += 1
+        for i in range(L):
+            if not 0 <= places[i] <= places[i + 1] <= names.shape[0]:
+                raise IndexError("the places do not fit the names")
+        for j in range(n):
+            if not 0 <= ids[j] < self.table.size or not 0 <= labels[j] < L:
+                raise IndexError(f"word {ids[j]} of {self.table.size}, label {labels[j]} of {L}")
+            wanted += self.table.starts[ids[j] + 1] - self.table.starts[ids[j]] + 2
+            wanted += places[labels[j] + 1] - places[labels[j]]
+        if wanted > out.shape[0]:
+            return -wanted
+        with nogil:
+            for i in range(offsets.shape[0] - 1):
+                begin = offsets[i]
+                end = offsets[i + 1]
+                for j in range(begin, end):
+                    length = self.table.starts[ids[j] + 1] - self.table.starts[ids[j]]
+                    memcpy(&out[written], self.table.arena + self.table.starts[ids[j]], length)
+                    written += length
+                    out[written] = marks[0]
+                    length = places[labels[j] + 1] - places[labels[j]]
+                    memcpy(&out[written + 1], &names[places[labels[j]]], length)
+                    written += 1 + length
+                    out[written] = marks[1] if j + 1 < end else marks[2]
+                    written += 1
+                if end > begin and marks[3]:
+                    out[written] = marks[3]
+                    written += 1
+        return written
+
     def word(self, int64_t id):
         """The bytes of word `id`."""
         if id < 0 or id >= self.table.size:

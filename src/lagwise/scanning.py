@@ -170,7 +170,7 @@ def scan_blocks(
             try:
                 raw = scanner(block, tables[0])
             except InvalidText as error:
-                raise _decode_error(place, block, error.place) from None
+                raise decode_error(place, block, error.place) from None
             accept(block, raw, 0)
     else:
         free: queue.SimpleQueue[int] = queue.SimpleQueue()
@@ -191,7 +191,7 @@ def scan_blocks(
             try:
                 raw, number = future.result()
             except InvalidText as error:
-                raise _decode_error(place, block, error.place) from None
+                raise decode_error(place, block, error.place) from None
             accept(block, raw, number)
 
         pool = ThreadPoolExecutor(n_threads, thread_name_prefix="lagwise-scan")
@@ -208,7 +208,7 @@ def scan_blocks(
     return result
 
 
-def _decode_error(place: Place, block: Block, offset: int) -> UnicodeError:
+def decode_error(place: Place, block: Block, offset: int) -> UnicodeError:
     return UnicodeError(place.message(block, offset))
 
 

@@ -221,7 +221,11 @@ def _open(source: Any) -> tuple[BinaryIO, bool]:
 
 
 def read_blocks(
-    sources: Iterable[Any], block_bytes: int | None = None, longest: int | None = None, memory: int | None = None
+    sources: Iterable[Any],
+    block_bytes: int | None = None,
+    longest: int | None = None,
+    memory: int | None = None,
+    whole_lines: bool = False,
 ) -> Iterator[Block]:
     """Yield the text of all sources as padded blocks; no token or character lies in two blocks.
 
@@ -234,6 +238,8 @@ def read_blocks(
         longer than `longest` bytes.
     memory : int, optional
         Refuse a run without white space that takes more bytes than a quarter of this.
+    whole_lines : bool
+        No line lies in two blocks either.
 
     Raises
     ------
@@ -269,7 +275,7 @@ def read_blocks(
                     if filled >= 3 and data[:3].tobytes() == _BOM:
                         data[: filled - 3] = data[3:filled].copy()
                         filled -= 3
-                size = filled if ended else tokens.last_space(data, filled)
+                size = filled if ended else (_last_line if whole_lines else tokens.last_space)(data, filled)
                 if first:
                     size = 0
                 if not size and not ended and longest is not None and filled > longest + 4:
@@ -287,6 +293,15 @@ def read_blocks(
         finally:
             if opened:
                 stream.close()
+
+
+def _last_line(data: np.ndarray, filled: int) -> int:
+    """The place behind the last newline of data[:filled], 0 where there is none."""
+    for begin in (max(0, filled - (1 << 16)), 0):
+        ends = np.flatnonzero(data[begin:filled] == 10)
+        if len(ends):
+            return begin + int(ends[-1]) + 1
+    return 0
 
 
 def _shortened(data: np.ndarray, least: int) -> int:

@@ -111,9 +111,9 @@ def test_taggers_decode_exactly(settings):
     X, y = corpus()
     tagger = HMMTagger(**settings).fit(X, y)
     new = [["the", "mouse", "quickly", "barks"], ["Zoe", "sleeps"], ["a"], ["walk-ing", "2004", "McX", "the", "cats"]]
-    words = [word for sentence in new for word in sentence]
-    rows, table = tagger._used(*tagger._rows(words))
-    logs, begin = log_arrays(tagger._parameters, table), 0
+    lexicon = tagger._lexicon()
+    rows = tagger._rows(new, sum(map(len, new)), lexicon)
+    logs, begin = log_arrays(tagger._parameters, lexicon.table), 0
     for sentence, tags in zip(new, tagger.predict(new)):
         path = viterbi_path(logs, rows[begin : begin + len(sentence)])
         begin += len(sentence)

@@ -154,12 +154,17 @@ def tag(
     from itertools import islice
 
     from .._files import atomic_path
+    from ..hmm import HMMTagger
     from ..text import read_lines
 
     if output is not None:
         _app.check_output(output, force, model, text)
     found = _load(model)
     found.n_threads = threads
+    if isinstance(found, HMMTagger):
+        sys.stdout.flush()
+        found.tag_file(text, output or sys.stdout.buffer, "pairs" if pairs else "lines", overwrite=force)
+        return
     lines = read_lines(text)
     with nullcontext(None) if output is None else atomic_path(output, overwrite=force) as path:
         with nullcontext(sys.stdout) if path is None else open(path, "w", encoding="utf-8", newline="\n") as out:
@@ -168,13 +173,11 @@ def tag(
 
 
 def _write_tags(model: Any, sentences: list[list[str]], out: Any, pairs: bool) -> None:
-    from ..hmm import HMMTagger
-
     sentences = [sentence for sentence in sentences if sentence]
     if not sentences:
         return
     words = sentences
-    if not isinstance(model, HMMTagger) and getattr(model, "vocabulary_", None) is not None:
+    if getattr(model, "vocabulary_", None) is not None:
         words = [[model.vocabulary_.normalize(word) for word in sentence] for sentence in sentences]
     for sentence, tags in zip(sentences, model.predict(words)):
         if pairs:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import cached_property
 
 import numpy as np
 
@@ -25,6 +26,11 @@ class Candidates:
     first: np.ndarray
     states: np.ndarray
     costs: np.ndarray
+
+    @cached_property
+    def most(self) -> int:
+        """The largest number of states of a row, at least 1."""
+        return int(np.diff(self.first).max(initial=1))
 
     @classmethod
     def of(cls, log_table: np.ndarray, keep: np.ndarray | None = None) -> Candidates:

@@ -14,12 +14,13 @@ from .observations import EmissionRows
 from .packing import Packed
 from .parameters import Parameters
 from .paths import best_labels, joint_score
-from .plan import Plan
+from .plan import Plan, Workers
 from .recursions import forward_backward
+from .tables import column_distributions
 
 
 def maximize(
-    counts: Parameters, old: Parameters | None, constraints: Constraints, stop: bool
+    counts: Parameters, old: Parameters | None, constraints: Constraints, stop: bool, threads: int | Workers = 1
 ) -> tuple[Parameters, dict[str, int]]:
     """M step: the parameters that fit expected counts best. Frozen arrays are `old`'s own, bit for bit.
 
@@ -61,14 +62,19 @@ def maximize(
     elif old is not None:
         result.stop, result.stop1 = old.stop, old.stop1
     if "e" in constraints.params:
-        pseudocount = prior["emission"]
-        result.emission, empty["emission"] = normalize(
-            counts.emission,
-            np.transpose(pseudocount) if np.ndim(pseudocount) else pseudocount,
-            fixed.get("emission"),
-            None if old is None else old.emission,
-            axis=0,
-        )
+        pseudocount, free, columns = prior["emission"], "emission" not in fixed, None
+        if free and not np.ndim(pseudocount):
+            columns = column_distributions(counts.emission, pseudocount, threads)
+        if columns is not None:
+            result.emission, empty["emission"] = columns, 0
+        else:
+            result.emission, empty["emission"] = normalize(
+                counts.emission,
+                np.transpose(pseudocount) if np.ndim(pseudocount) else pseudocount,
+                fixed.get("emission"),
+                None if old is None else old.emission,
+                axis=0,
+            )
     return result, empty
 
 
@@ -151,7 +157,9 @@ def objective(
         value = joint_score(parameters, table, data.rows, offsets, path)
     else:
         plan = Plan(data.rows, offsets, parameters.n_states, data.n_rows, parameters.order)
-        value = float(np.sum(forward_backward(plan, Packed.of(parameters, table, plan), n_threads, False)[0]))
+        value = float(
+            np.sum(forward_backward(plan, Packed.of(parameters, table, plan, n_threads), n_threads, False)[0])
+        )
     return value + log_prior(parameters, constraints)
 
 
@@ -186,13 +194,28 @@ def soft_em(
     stop: threading.Event | None = None,
 ) -> None:
     """Baum-Welch. `run.history` holds log-likelihood + log-prior before each M step."""
+    with Workers(n_threads) as workers:
+        _climb(run, data, offsets, constraints, n_iter, tol, workers, report, stop)
+
+
+def _climb(
+    run: Run,
+    data: EmissionRows,
+    offsets: np.ndarray,
+    constraints: Constraints,
+    n_iter: int,
+    tol: float,
+    workers: Workers,
+    report: Callable[[Run], None],
+    stop: threading.Event | None,
+) -> None:
     K, order, has_stop = run.parameters.n_states, run.parameters.order, run.parameters.stop is not None
     plan = Plan(data.rows, offsets, K, data.n_rows, order)
     n_tokens = max(data.rows.size, 1)
     while True:
-        table = data.table(run.parameters.emission)
-        packed = Packed.of(run.parameters, table, plan)
-        loglik, counts, _ = forward_backward(plan, packed, n_threads, stop=stop)
+        table = data.table(run.parameters.emission, workers)
+        packed = Packed.of(run.parameters, table, plan, workers)
+        loglik, counts, _ = forward_backward(plan, packed, workers, stop=stop)
         if np.any(loglik == -np.inf):
             i = int(np.argmax(loglik == -np.inf))
             raise ValueError(impossible_message(packed.logs, data.rows[offsets[i] : offsets[i + 1]], i))
@@ -202,7 +225,11 @@ def soft_em(
             return
         assert counts is not None
         run.parameters, run.empty = maximize(
-            dataclasses.replace(counts, emission=data.fold(counts.emission)), run.parameters, constraints, has_stop
+            dataclasses.replace(counts, emission=data.fold(counts.emission)),
+            run.parameters,
+            constraints,
+            has_stop,
+            workers,
         )
         run.n_iter += 1
         report(run)

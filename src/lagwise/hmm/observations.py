@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 
 from ..vocabulary import Vocabulary
+from .plan import Workers
+from .tables import each_part
 
 
 @dataclasses.dataclass
@@ -264,11 +266,15 @@ class EmissionRows:
         """R."""
         return self.n_symbols + 1 + self.symbols.size
 
-    def table(self, emission: np.ndarray) -> np.ndarray:
+    def table(self, emission: np.ndarray, threads: int | Workers = 1) -> np.ndarray:
         """Emission rows (R, K) for the emissions (V, K)."""
         V, K = emission.shape
         table = np.empty((self.n_rows, K))
-        table[:V] = emission
+
+        def copy(part: slice) -> None:
+            table[part] = emission[part]
+
+        each_part(copy, V, threads)
         table[V] = 1.0
         if self.symbols.size:
             values = np.where(self.symbols < 0, 1.0, emission[self.symbols, self.labels])

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from .parameters import Parameters
-from .plan import Plan, aligned_zeros
+from .plan import Plan, Workers, aligned_zeros
+from .tables import scaled_rows
 
 
 @dataclasses.dataclass
@@ -23,7 +24,7 @@ class Packed:
     _lock: Any = dataclasses.field(default_factory=threading.Lock)
 
     @classmethod
-    def of(cls, parameters: Parameters, table: np.ndarray, plan: Plan) -> Packed:
+    def of(cls, parameters: Parameters, table: np.ndarray, plan: Plan, threads: int | Workers = 1) -> Packed:
         K, P, S, order = plan.n_states, plan.width, plan.row_size, plan.order
         start = aligned_zeros((P,))
         start[:K] = parameters.start
@@ -41,9 +42,7 @@ class Packed:
             forward[:K, :K, :K] = A.transpose(1, 0, 2)
             backward[:K, :K, :K] = A.transpose(1, 2, 0)
             final1[:K] = 1.0 if parameters.stop1 is None else parameters.stop1
-        _, exponent = np.frexp(table.max(axis=1))
-        emission = aligned_zeros((table.shape[0], P))
-        np.ldexp(table, -exponent[:, None], out=emission[:, :K])
+        emission, exponent = scaled_rows(table, P, threads)
         return cls(
             parameters,
             table,
@@ -55,7 +54,7 @@ class Packed:
                 "final": final.reshape(S),
                 "final1": final1,
                 "emission": emission,
-                "exponent": exponent.astype(np.int32),
+                "exponent": exponent,
             },
         )
 

@@ -14,7 +14,8 @@ from .packing import log_arrays
 from .parameters import Parameters
 from .plan import run_in_threads
 
-_CALL_TRANSITIONS = 40_000_000  # of one kernel call, so that Ctrl-C is seen
+_CALL_TRANSITIONS = 400_000_000  # of one kernel call, so that Ctrl-C is seen
+_LONGEST_TRANSITIONS = 40_000_000  # of a sequence whose rows are all kept
 _CALLS = 8  # at least, where there is work for threads
 
 
@@ -40,7 +41,7 @@ class PairDecoder:
 
         K = self.second.shape[0]
         path = np.zeros(rows.size, dtype=np.int32)
-        most = int(np.diff(candidates.first).max(initial=1))
+        most = candidates.most
         stop = threading.Event() if stop is None else stop
 
         def work(part: np.ndarray) -> int:
@@ -67,7 +68,7 @@ class PairDecoder:
             return _first_failure(part, failed)
 
         lengths = np.diff(offsets)
-        parts, long = _cut(lengths, max(1, _CALL_TRANSITIONS // most**3), n_threads)
+        parts, long = _cut(lengths, most**3, n_threads)
         failures = run_in_threads(work, parts, n_threads, stop)
         for i in [int(i) for i in failures if i >= 0] + long:
             symbols = rows[offsets[i] : offsets[i + 1]]
@@ -120,7 +121,7 @@ def best_labels(
         best_paths(K, start, weights, columns, final, padded, rows, offsets, part, costs, path, failed)
         return _first_failure(part, failed)
 
-    parts, long = _cut(lengths, max(1, _CALL_TRANSITIONS // K**2), n_threads)
+    parts, long = _cut(lengths, K**2, n_threads)
     failures = run_in_threads(work, parts, n_threads, stop)
     for i in [int(i) for i in failures if i >= 0] + long:
         path[offsets[i] : offsets[i + 1]] = viterbi_path(logs, rows[offsets[i] : offsets[i + 1]], i)
@@ -140,12 +141,12 @@ def transition_costs(logs: np.ndarray) -> np.ndarray:
     return costs
 
 
-def _cut(lengths: np.ndarray, longest: int, n_threads: int) -> tuple[list[np.ndarray], list[int]]:
-    """Sequences in parts of at most about `longest` positions, and those that are longer than that themselves."""
-    long = np.nonzero(lengths > longest)[0]
-    short = np.nonzero(lengths <= longest)[0].astype(np.int64)
+def _cut(lengths: np.ndarray, transitions: int, n_threads: int) -> tuple[list[np.ndarray], list[int]]:
+    """Sequences in parts for one kernel call each, and those that are too long for it, given transitions a position."""
+    long = np.nonzero(lengths > _LONGEST_TRANSITIONS // transitions)[0]
+    short = np.nonzero(lengths <= _LONGEST_TRANSITIONS // transitions)[0].astype(np.int64)
     total = int(lengths[short].sum())
-    size = max(1, min(longest, -(-total // _CALLS) if n_threads > 1 else total))
+    size = max(1, min(_CALL_TRANSITIONS // transitions, -(-total // _CALLS) if n_threads > 1 else total))
     cuts = np.searchsorted(np.cumsum(lengths[short]), np.arange(size, total + size, size))
     return [part for part in np.split(short, np.unique(cuts)) if part.size], [int(i) for i in long]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -133,20 +134,37 @@ def positions_of(starts: np.ndarray, begins: np.ndarray) -> np.ndarray:
     return begins[np.arange(starts[-1]) - np.repeat(starts[:-1], running)] + times
 
 
+class Workers:
+    """Threads for many short pieces of work: started once, asleep in between."""
+
+    def __init__(self, n_threads: int):
+        self.n_threads = n_threads
+        self.pool = ThreadPoolExecutor(n_threads) if n_threads > 1 else None
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        if self.pool is not None:
+            self.pool.shutdown(cancel_futures=True)
+
+
 def run_in_threads(
-    function: Callable[[Any], Any], items: Sequence[Any], n_threads: int, stop: threading.Event
+    function: Callable[[Any], Any], items: Sequence[Any], threads: int | Workers, stop: threading.Event
 ) -> list[Any]:
     """``[function(item) for item in items]`` on threads. An exception or Ctrl-C sets `stop`, which `function` looks at."""
-    if n_threads == 1 or len(items) < 2:
+    if isinstance(threads, int):
+        if threads == 1 or len(items) < 2:
+            return [function(item) for item in items]
+        with Workers(min(threads, len(items))) as workers:
+            return run_in_threads(function, items, workers, stop)
+    if threads.pool is None or len(items) < 2:
         return [function(item) for item in items]
-    from concurrent.futures import ThreadPoolExecutor
-
-    with ThreadPoolExecutor(min(n_threads, len(items))) as pool:
-        futures = [pool.submit(function, item) for item in items]
-        try:
-            return [future.result() for future in futures]
-        except BaseException:
-            stop.set()
-            for future in futures:
-                future.cancel()
-            raise
+    futures = [threads.pool.submit(function, item) for item in items]
+    try:
+        return [future.result() for future in futures]
+    except BaseException:
+        stop.set()
+        for future in futures:
+            future.cancel()
+        raise

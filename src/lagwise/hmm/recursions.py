@@ -12,13 +12,14 @@ from .checkpoints import go_back, go_forward
 from .exact import exact_sequence
 from .packing import Packed
 from .parameters import Parameters
-from .plan import Block, Plan, positions_of, run_in_threads
+from .plan import Block, Plan, Workers, positions_of, run_in_threads
+from .tables import each_part
 
 
 def forward_backward(
     plan: Plan,
     packed: Packed,
-    n_threads: int,
+    threads: int | Workers,
     with_counts: bool = True,
     with_posterior: bool = False,
     stop: threading.Event | None = None,
@@ -44,8 +45,8 @@ def forward_backward(
         finally:
             plan.give_back(scratch)
 
-    lanes = run_in_threads(work, range(len(plan.lanes)), n_threads, stop)
-    return loglik, _reduce(plan, packed, lanes, n_threads) if with_counts else None, posterior
+    lanes = run_in_threads(work, range(len(plan.lanes)), threads, stop)
+    return loglik, _reduce(plan, packed, lanes, threads) if with_counts else None, posterior
 
 
 def _run_lane(
@@ -199,7 +200,7 @@ def _run_block(
 
 
 def _reduce(
-    plan: Plan, packed: Packed, lanes: Iterable[tuple[dict[str, np.ndarray], Parameters | None]], n_threads: int
+    plan: Plan, packed: Packed, lanes: Iterable[tuple[dict[str, np.ndarray], Parameters | None]], threads: int | Workers
 ) -> Parameters:
     lanes = list(lanes)
     K, P, order = plan.n_states, plan.width, plan.order
@@ -223,8 +224,7 @@ def _reduce(
         for sums, _ in lanes:
             total += sums["emission"][part, :K]
 
-    step = max(4096, -(-plan.n_rows // 8))
-    run_in_threads(add_rows, [slice(i, i + step) for i in range(0, plan.n_rows, step)], n_threads, threading.Event())
+    each_part(add_rows, plan.n_rows, threads)
     A, inside = packed.parameters.transition, (slice(K),) * (order + 1)
     counts.start += small["start"][:K]
     counts.stop += small["stop"].reshape((P,) * order)[inside[1:]]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterable, Sequence
-from itertools import chain, repeat
-from typing import Any
+from itertools import chain
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -14,13 +15,16 @@ from .._threads import resolve_threads
 from .._validation import check_choice, check_fitted, check_int, check_real
 from ..vocabulary import Vocabulary
 from .candidates import dominance_margins, undominated
+from .lexicon import Lexicon
 from .packing import Packed
 from .parameters import Parameters
 from .paths import Candidates, PairDecoder, best_labels
-from .plan import Plan
+from .plan import Plan, run_in_threads
 from .recursions import forward_backward
 from .smoothing import interpolated_transitions, interpolation_weights, tag_ngrams
 from .unknown import FeatureModel, SuffixModel
+
+_PART = 1 << 15  # tokens that a thread takes at once
 
 
 class HMMTagger(Estimator):
@@ -143,53 +147,116 @@ class HMMTagger(Estimator):
             logs = np.log(emission)
         return Candidates.of(logs, undominated(logs, self._margins))
 
-    def _rows(self, words: list[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Emission row of each word: in `_table`, or after it for the new words of "features", which have one each.
+    def _lexicon(self) -> Lexicon:
+        """Emission rows: those of `_table`, and for "features" one for each new word, up to P(w), the same for all tags."""
+        model = self.form_model_
+        if isinstance(model, SuffixModel):
+            words = len(self.vocabulary_)
+            find, make = lambda new: words + model.find(new), None
+        else:
+            tag_totals = self.counts_.sum(axis=0)
+            find, make = None, lambda new: model.distributions(new) / tag_totals
+        if self.order == 1:
+            return Lexicon(find, make, self._table)
+        return Lexicon(find, make, self._table, self._known, self._candidates)
 
-        Returns
-        -------
-        rows : ndarray of int32, shape (n_words,)
-        emission : ndarray, shape (n_new, K)
-            Emissions of the new words, up to P(w), which is the same for every tag.
-        """
-        check_fitted(self, "form_model_")
-        rows = np.fromiter(map(self.vocabulary_.index.get, words, repeat(-1)), dtype=np.int32, count=len(words))
-        unknown, new = np.flatnonzero(rows < 0), dict[str, int]()
-        numbers = np.array([new.setdefault(words[i], len(new)) for i in unknown.tolist()], dtype=np.int32)
-        if isinstance(self.form_model_, SuffixModel):
-            rows[unknown] = len(self.vocabulary_) + self.form_model_.find(new)[numbers]
-            return rows, np.zeros((0, len(self.tags_)))
-        rows[unknown] = len(self._table) + numbers
-        return rows, self.form_model_.distributions(list(new)) / self.counts_.sum(axis=0)
+    def _rows(self, sentences: list[list[str]], n_words: int, lexicon: Lexicon, first: int = 0) -> np.ndarray:
+        """Emission row of each word, int32 (n_words,); `first` is the number of the first of these sentences."""
+        from lagwise._kernels.strings import strings_number
 
-    def _used(self, rows: np.ndarray, emission: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The emission rows that a text uses, numbered anew."""
-        used, numbers = np.unique(rows, return_inverse=True)
-        old = used < len(self._table)
-        table = np.concatenate((self._table[used[old]], emission[used[~old] - len(self._table)]))
-        return numbers.reshape(-1).astype(np.int32), table
+        rows, new = np.empty(n_words, dtype=np.int32), dict[str, int]()
+        wrong = strings_number(sentences, self.vocabulary_.index, new, rows)
+        if wrong >= 0:
+            raise TypeError(_not_words(first + wrong, sentences[wrong]))
+        if new:
+            unknown = np.flatnonzero(rows < 0)
+            rows[unknown] = lexicon.add(list(new))[-1 - rows[unknown]]
+        return rows
+
+    def _paths(self, rows: np.ndarray, offsets: np.ndarray, lexicon: Lexicon, stop: threading.Event) -> np.ndarray:
+        """Best tags of each position as numbers, int32 (n_words,)."""
+        if self.order == 1:
+            used, numbers = np.unique(rows, return_inverse=True)
+            return best_labels(
+                self._parameters, lexicon.table[used], numbers.reshape(-1).astype(np.int32), offsets, 1, stop
+            )
+        return self._decoder.paths(lexicon.candidates, rows, offsets, 1, stop)
 
     def predict(self, X: Iterable[Sequence[str]]) -> list[list[str]]:
         """The best tag sequence of each sentence; ties go to the tag that sorts first."""
-        words, offsets = _flatten(X)
-        rows, emission = self._rows(words)
-        n_threads = resolve_threads(self.n_threads)
-        if self.order == 1:
-            rows, table = self._used(rows, emission)
-            path = best_labels(self._parameters, table, rows, offsets, n_threads)
-        else:
-            candidates = self._known + self._candidates(emission) if len(emission) else self._known
-            path = self._decoder.paths(candidates, rows, offsets, n_threads)
-        names = np.array(self.tags_, dtype=object)[path].tolist()
-        places = offsets.tolist()
-        return [names[a:b] for a, b in zip(places, places[1:])]
+        from lagwise._kernels.strings import strings_name
+
+        check_fitted(self, "form_model_")
+        sentences, offsets = _listed(X)
+        lexicon, stop = self._lexicon(), threading.Event()
+
+        def tag(part: slice) -> list[list[str]]:
+            if stop.is_set():
+                raise KeyboardInterrupt
+            places = offsets[part.start : part.stop + 1] - offsets[part.start]
+            rows = self._rows(sentences[part], int(places[-1]), lexicon, part.start)
+            return strings_name(self._paths(rows, places, lexicon, stop), places, self.tags_)
+
+        edges = np.unique(np.searchsorted(offsets, np.arange(0, offsets[-1] + _PART, _PART)))
+        parts = [slice(a, b) for a, b in zip(edges.tolist(), [*edges.tolist()[1:], len(sentences)]) if b > a]
+        return list(chain.from_iterable(run_in_threads(tag, parts, resolve_threads(self.n_threads), stop)))
+
+    def tag_file(
+        self,
+        source: Any,
+        output: str | os.PathLike[str] | BinaryIO,
+        layout: str = "lines",
+        *,
+        errors: str = "strict",
+        overwrite: bool = False,
+        verbose: bool = False,
+    ) -> dict[str, int]:
+        """Tag text files, a sentence a line with white space between words, without a Python object for each word.
+
+        Parameters
+        ----------
+        source : path, list of paths or open binary file
+            As for `lagwise.count`; compressed files and standard input ("-") too.
+        output : path or binary file
+            What to write; a path is written as a whole or not at all.
+        layout : {"lines", "pairs"}
+            A line ``word TAB tag`` for each word with a blank line behind each sentence (`read_tagged` reads it), or a
+            line ``word/tag word/tag`` for each sentence. Lines without words leave nothing.
+        errors : {"strict", "replace", "surrogateescape"}
+            What to do about bytes that are not UTF-8.
+
+        Returns
+        -------
+        dict
+            n_sentences and n_tokens.
+        """
+        from .._files import atomic_path
+        from .._progress import Progress
+        from .tagging import MARKS, bytes_to_read, tag_text
+
+        check_fitted(self, "form_model_")
+        check_choice("layout", layout, MARKS)
+        check_choice("errors", errors, ("strict", "replace", "surrogateescape"))
+
+        def run(file: BinaryIO) -> dict[str, int]:
+            with Progress(verbose, "tagging", bytes_to_read(source), "B") as bar:
+                report = lambda size, words: bar.update(size, f"{words / 1e6:.1f}M tokens")  # noqa: E731
+                sentences, words = tag_text(self, source, file.write, MARKS[layout], errors, report)
+            return {"n_sentences": sentences, "n_tokens": words}
+
+        if hasattr(output, "write"):
+            return run(output)  # type: ignore[arg-type]
+        with atomic_path(output, overwrite) as path, open(path, "wb") as file:
+            return run(file)
 
     def predict_proba(self, X: Iterable[Sequence[str]]) -> list[np.ndarray]:
         """P(tag | whole sentence) of each word, a list of arrays (T, K) over `tags_`."""
-        words, offsets = _flatten(X)
-        rows, emission = self._rows(words)
-        rows, table = self._used(rows, emission)
-        plan = Plan(rows, offsets, len(self.tags_), table.shape[0], self.order)
+        check_fitted(self, "form_model_")
+        sentences, offsets = _listed(X)
+        lexicon = self._lexicon()
+        used, rows = np.unique(self._rows(sentences, int(offsets[-1]), lexicon), return_inverse=True)
+        table = lexicon.table[used]
+        plan = Plan(rows.reshape(-1).astype(np.int32), offsets, len(self.tags_), table.shape[0], self.order)
         gamma = forward_backward(
             plan, Packed.of(self._parameters, table, plan), resolve_threads(self.n_threads), False, True
         )[2]
@@ -266,27 +333,30 @@ def start_part(row: np.ndarray) -> np.ndarray:
     return row / row.sum()
 
 
-def _flatten(X: Iterable[Sequence[str]]) -> tuple[list[str], np.ndarray]:
-    """All words in one list, and where each sentence begins in it, int64 (n_sentences + 1,)."""
-    sentences = list(X)
-    wrong = any(issubclass(kind, str) or not hasattr(kind, "__iter__") for kind in set(map(type, sentences)))
-    words = [] if wrong else list(chain.from_iterable(sentences))
-    if wrong or not all(issubclass(kind, str) for kind in set(map(type, words))):
+def _listed(X: Iterable[Sequence[str]]) -> tuple[list[list[str]], np.ndarray]:
+    """Sentences as lists, and where each begins when they stand behind each other, int64 (n_sentences + 1,)."""
+    sentences: list[Any] = list(X)
+    if not set(map(type, sentences)) <= {list}:
         for number, sentence in enumerate(sentences):
-            if (
-                isinstance(sentence, str)
-                or not hasattr(sentence, "__iter__")
-                or not all(isinstance(word, str) for word in sentence)
-            ):
-                raise TypeError(f"sentence {number} is {sentence!r:.60}; expected a list of words")
+            if isinstance(sentence, str) or not hasattr(sentence, "__iter__"):
+                raise TypeError(_not_words(number, sentence))
+            sentences[number] = list(sentence)
     lengths = np.fromiter(map(len, sentences), dtype=np.int64, count=len(sentences))
-    return words, np.concatenate(([0], np.cumsum(lengths)))
+    return sentences, np.concatenate(([0], np.cumsum(lengths)))
 
 
 def _sentences(X: Iterable[Sequence[str]]) -> list[list[str]]:
-    words, offsets = _flatten(X)
-    places = offsets.tolist()
-    return [words[a:b] for a, b in zip(places, places[1:])]
+    """Lists of words."""
+    sentences = _listed(X)[0]
+    if not all(issubclass(kind, str) for kind in set(map(type, chain.from_iterable(sentences)))):
+        for number, sentence in enumerate(sentences):
+            if not all(isinstance(word, str) for word in sentence):
+                raise TypeError(_not_words(number, sentence))
+    return sentences
+
+
+def _not_words(number: int, sentence: Any) -> str:
+    return f"sentence {number} is {sentence!r:.60}; expected a list of words"
 
 
 def check_tagged(X: Iterable[Sequence[str]], y: Iterable[Sequence[str]]) -> tuple[list[list[str]], list[list[str]]]:

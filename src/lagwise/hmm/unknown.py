@@ -73,16 +73,12 @@ class SuffixModel:
 
     def find(self, words: Iterable[str]) -> np.ndarray:
         """Row of `table_` of each word: that of its longest known ending, int32 (n_words,)."""
-        longest, none, found = self.longest, (len(self.keys_), dict[str, Any]()), []
-        for word in words:
-            row, node = self._tree.get("C" if word[:1].isupper() else "c", none)
-            for character in word[: -longest - 1 : -1]:
-                step = node.get(character)
-                if step is None:
-                    break
-                row, node = step
-            found.append(row)
-        return np.array(found, dtype=np.int32)
+        from lagwise._kernels.strings import strings_endings
+
+        words = list(words)
+        rows = np.empty(len(words), dtype=np.int32)
+        strings_endings(words, self._tree, self.longest, len(self.keys_), rows)
+        return rows
 
     def distributions(self, words: Iterable[str]) -> np.ndarray:
         """P(tag | word), (n_words, K)."""
