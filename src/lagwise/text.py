@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -13,7 +14,7 @@ import numpy as np
 
 from ._progress import Progress
 from ._threads import resolve_threads
-from .scanning import FILE_END, Place, Scanned, fold_types, scan_blocks, scan_token_lists
+from .scanning import FILE_END, BlockScanner, Place, Scanned, fold_types, scan_blocks, scan_token_lists
 from .sources import Block, lines_blocks, list_sources, read_blocks, total_bytes
 from .spool import Stream
 from .vocabulary import Normalization, Vocabulary
@@ -343,6 +344,25 @@ def encode(
             ends.append(np.array([total]))
     ids = np.concatenate([np.empty(0, np.int32), *flat])
     return ids, np.concatenate([np.zeros(1, np.int64), *ends]).astype(np.int64)
+
+
+def split_lines(normalization: Normalization, lines: Iterable[str]) -> list[list[str]]:
+    """See `Vocabulary.split`."""
+    from ._kernels.tokens import LINE_END, WordTable
+
+    plain = dataclasses.replace(normalization, lowercase=False, digits=None)
+    if plain.tokenizer == "custom":
+        raise ValueError("this vocabulary was made with a tokenizer of your own; split the lines with it")
+    scanner, result = BlockScanner(plain, "surrogateescape", None), []
+    for block in lines_blocks(lines):
+        table = WordTable()
+        raw = scanner(block, table)
+        words = np.array([*table.texts(np.arange(len(table))), ""], dtype=object)
+        begin = 0
+        for end in np.flatnonzero(raw == LINE_END).tolist():
+            result.append(words[raw[begin:end]].tolist())
+            begin = end + 1
+    return result
 
 
 def _last(parts: list[np.ndarray]) -> int:

@@ -119,6 +119,15 @@ class Vocabulary(Sequence[str]):
         """Fold one token as the text was folded (case and digits)."""
         return fold_token(token, self.normalization)
 
+    def split(self, lines: Iterable[str]) -> list[list[str]]:
+        """The tokens of each line as they are written: split as the text was, but not folded.
+
+        Lines that hold newlines are several lines.
+        """
+        from .text import split_lines
+
+        return split_lines(self.normalization, lines)
+
     def encode(
         self,
         source: Any = None,

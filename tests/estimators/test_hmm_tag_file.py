@@ -92,3 +92,27 @@ def test_sources_and_errors(tmp_path):
         tagger.tag_file(tmp_path / "none", tmp_path / "new")
     plain.write_bytes(b"\n\n")
     assert tagger.tag_file(plain, out, overwrite=True) == {"n_sentences": 0, "n_tokens": 0} and out.read_bytes() == b""
+
+
+def test_texts_split_and_folded_as_asked(tmp_path):
+    from lagwise import load
+    from tests.support import run_cli
+
+    parts = ["The dog, 12 cats.\n\nA dog\n", "the CAT sleeps!"]
+    names = [tmp_path / "a.txt", tmp_path / "b.txt"]
+    for name, part in zip(names, parts):
+        name.write_text(part * 3)
+    options = ["--states", 2, "--tokenizer", "words", "--lowercase", "--digits", "0", "--iterations", 2, "--quiet"]
+    run_cli("hmm", "fit", *names, "-o", tmp_path / "model", *options)
+    model = load(tmp_path / "model")
+    assert set(model.vocabulary_.words) == {"the", "dog", ",", "00", "cats", ".", "a", "cat", "sleeps", "!"}
+    together = tmp_path / "both.txt"
+    together.write_text(parts[0] * 3 + "the CAT sleeps!the CAT sleeps!the CAT sleeps!\n")
+    run_cli("hmm", "fit", "-", "-o", tmp_path / "other", *options, input=together.read_bytes())
+    assert (tmp_path / "other").read_bytes() == (tmp_path / "model").read_bytes()
+    found = run_cli("hmm", "tag", tmp_path / "model", names[0]).stdout.split("\n\n")
+    assert [line.split("\t")[0] for line in found[0].splitlines()] == ["The", "dog", ",", "12", "cats", "."]
+    drop = model.vocabulary_.split(["The dog, 12", "", "x\ny"])
+    assert drop == [["The", "dog", ",", "12"], [], ["x"], ["y"]]
+    unknown = run_cli("hmm", "fit", names[0], "-o", tmp_path / "third", "--tokenizer", "letters", check=False)
+    assert unknown.returncode == 1 and "tokenizer is 'letters'" in unknown.stderr

@@ -206,7 +206,7 @@ def test_hmm_on_the_command_line(tmp_path):
     wrong = run_cli("hmm", "fit", text, "-o", model, "-f", "--algorithm", "sfot", check=False)
     assert wrong.returncode == 1 and "did you mean 'soft'" in wrong.stderr and "Traceback" not in wrong.stderr
     neither = run_cli("hmm", "fit", "-o", model, "-f", check=False)
-    assert neither.returncode == 1 and "TEXT or --tagged" in neither.stderr
+    assert neither.returncode == 1 and "TEXTS or --tagged" in neither.stderr
 
 
 def test_induction_measures():

@@ -33,7 +33,9 @@ def _load(path: Path) -> Any:
 @hmm_app.command()
 def fit(
     output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write.", show_default=False)],
-    text: Annotated[Path | None, typer.Argument(help="A text, one sequence a line.", show_default=False)] = None,
+    texts: Annotated[
+        list[str] | None, typer.Argument(help="Texts, one sequence a line; - is standard input.", show_default=False)
+    ] = None,
     tagged: Annotated[
         Path | None, typer.Option("--tagged", help="Train a tagger from a file of word TAB tag lines.", **_app.WordFile)
     ] = None,
@@ -51,6 +53,10 @@ def fit(
     stop_state: Annotated[bool, typer.Option("--stop-state", help="Learn when sequences end.")] = False,
     min_count: Annotated[int, typer.Option("--min-count", help="Rarer words are missing symbols.")] = 1,
     max_size: Annotated[int | None, typer.Option("--max-size", help="Keep at most so many words.")] = None,
+    tokenizer: Annotated[str, typer.Option(help="whitespace or words (Unicode-aware).")] = "whitespace",
+    punctuation: Annotated[str, typer.Option(help="keep or drop punctuation (tokenizer words).")] = "keep",
+    lowercase: Annotated[bool, typer.Option("--lowercase", help="Lower-case every token.")] = False,
+    digits: Annotated[str | None, typer.Option(help="0: each digit becomes 0; NUM: each run of digits.")] = None,
     unknown_words: Annotated[str, typer.Option("--unknown-words", help="Tagger: features or suffix.")] = "features",
     seed: _app.Seed = 0,
     threads: Threads = None,
@@ -60,13 +66,21 @@ def fit(
     debug: Debug = False,
 ) -> None:
     """Fit an HMM to a text, or train a tagger from a tagged file."""
-    _app.check_output(output, force, *(path for path in (text, tagged) if path is not None))
-    if (text is None) == (tagged is None):
-        raise ValueError("give either a TEXT or --tagged FILE")
+    _app.check_output(output, force, *(texts or []), *([] if tagged is None else [tagged]))
+    if (not texts) == (tagged is None):
+        raise ValueError("give either TEXTS or --tagged FILE")
     if tagged is not None:
         result = _fit_tagger(tagged, column, order or 2, unknown_words, threads, output, force)
     else:
-        assert text is not None
+        assert texts is not None
+        words = {
+            "min_count": min_count,
+            "max_size": max_size,
+            "tokenizer": tokenizer,
+            "punctuation": punctuation,
+            "lowercase": lowercase,
+            "digits": digits,
+        }
         settings = {
             "n_states": states,
             "order": order or 1,
@@ -81,7 +95,7 @@ def fit(
             "n_threads": threads,
             "verbose": not quiet,
         }
-        result = _fit_text(text, settings, min_count, max_size, output, force, quiet)
+        result = _fit_texts(texts, words, settings, output, force, quiet)
     if json:
         _app.emit(result)
     else:
@@ -103,17 +117,14 @@ def _fit_tagger(
     }
 
 
-def _fit_text(
-    path: Path, settings: dict[str, Any], min_count: int, max_size: int | None, output: Path, force: bool, quiet: bool
+def _fit_texts(
+    texts: list[str], words: dict[str, Any], settings: dict[str, Any], output: Path, force: bool, quiet: bool
 ) -> dict[str, Any]:
     from ..counting import count
     from ..hmm import HMM
-    from ..hmm.observations import read_sequences
+    from ..hmm.observations import Sequences
 
-    vocabulary = count(
-        path, min_count=min_count, max_size=max_size, max_lag=1, n_threads=settings["n_threads"]
-    ).vocabulary
-    sequences = read_sequences(path, vocabulary=vocabulary)
+    sequences = Sequences.of_counts(count(texts, max_lag=1, keep_ids=True, n_threads=settings["n_threads"], **words))
     model = HMM(**settings)
     _app.say("preparing kernels: the first time on a machine this takes some seconds", quiet)
     try:
@@ -169,16 +180,18 @@ def tag(
     with nullcontext(None) if output is None else atomic_path(output, overwrite=force) as path:
         with nullcontext(sys.stdout) if path is None else open(path, "w", encoding="utf-8", newline="\n") as out:
             while part := list(islice(lines, 1 << 15)):  # in parts, so that a long text needs little memory
-                _write_tags(found, [line.split() for line in part], out, pairs)
+                _write_tags(found, part, out, pairs)
 
 
-def _write_tags(model: Any, sentences: list[list[str]], out: Any, pairs: bool) -> None:
-    sentences = [sentence for sentence in sentences if sentence]
+def _write_tags(model: Any, lines: list[str], out: Any, pairs: bool) -> None:
+    vocabulary = getattr(model, "vocabulary_", None)
+    split = [line.split() for line in lines] if vocabulary is None else vocabulary.split(lines)
+    sentences = [sentence for sentence in split if sentence]
     if not sentences:
         return
     words = sentences
-    if getattr(model, "vocabulary_", None) is not None:
-        words = [[model.vocabulary_.normalize(word) for word in sentence] for sentence in sentences]
+    if vocabulary is not None:
+        words = [[vocabulary.normalize(word) for word in sentence] for sentence in sentences]
     for sentence, tags in zip(sentences, model.predict(words)):
         if pairs:
             out.write(" ".join(f"{word}/{tag}" for word, tag in zip(sentence, tags)) + "\n")

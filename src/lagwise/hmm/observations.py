@@ -5,13 +5,16 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..vocabulary import Vocabulary
 from .plan import Workers
 from .tables import each_part
+
+if TYPE_CHECKING:
+    from ..counts import CountStore
 
 
 @dataclasses.dataclass
@@ -32,6 +35,17 @@ class Sequences:
     offsets: np.ndarray
     listed: bool
     vocabulary: Vocabulary | None = None
+
+    @classmethod
+    def of_counts(cls, counts: CountStore) -> Sequences:
+        """The text of a store that kept its ids; words outside its vocabulary are missing symbols."""
+        stream = np.asarray(counts.ids)
+        ids_of_types = np.append(counts.vocabulary.lookup(counts.types), np.int32(-1))
+        is_word = stream >= 0
+        ends = np.flatnonzero(~is_word)
+        ends = ends - np.arange(len(ends))  # words before each
+        offsets = np.concatenate(([0], ends[np.diff(ends, prepend=0) > 0])).astype(np.int64)
+        return cls(ids_of_types[stream[is_word]].astype(np.int32), offsets, True, counts.vocabulary)
 
     @property
     def lengths(self) -> np.ndarray:
