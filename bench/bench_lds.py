@@ -200,14 +200,18 @@ def test_inference_against_sgemm(benchmark, h, tmp_path):
     edges = np.concatenate([[0], np.cumsum(rng.integers(5, 60, T // 25))])
     edges = np.append(edges[edges < T], T)
     rows, plain = np.empty((few, h), np.float32), np.empty((few, h), np.float32)
+    wide, doubles = plain.astype(np.float64), [X.astype(np.float64) for X in (rec.H, rec.J, rec.F, table)]
+
+    def walk(H, J, F, table, out):
+        x = np.zeros(h, out.dtype)
+        for t in range(few):
+            x = H @ x + table[ids[t]]
+            out[t] = x
+        for t in range(few - 2, -1, -1):
+            out[t] = J @ out[t + 1] + F @ out[t]
 
     def loop():
-        x = np.zeros(h, np.float32)
-        for t in range(few):
-            x = rec.H @ x + table[ids[t]]
-            plain[t] = x
-        for t in range(few - 2, -1, -1):
-            plain[t] = rec.J @ plain[t + 1] + rec.F @ plain[t]
+        walk(rec.H, rec.J, rec.F, table, plain)
 
     def states(offsets, ids, out):
         inference.filter_sequences(rec, table, ids, offsets, out, THREADS)
@@ -226,17 +230,22 @@ def test_inference_against_sgemm(benchmark, h, tmp_path):
     ratios = versus(
         benchmark,
         lambda: states(edges, ids, out),
-        {"one sequence": lambda: states(np.array([0, T]), ids, out), "sgemm": sgemm, "NumPy loop": loop},
+        {
+            "one sequence": lambda: states(np.array([0, T]), ids, out),
+            "sgemm": sgemm,
+            "NumPy loop": loop,
+            "NumPy loop, float64": lambda: walk(*doubles, wide),
+        },
         f"filter and smoother of {T} tokens in sentences, h={h}",
         rounds=3,
     )
     if ratios:
         sentences = benchmark.stats.stats.median
         peak = 2000 * 2 * 512 * h * h / (ratios["sgemm"] * sentences)
-        a_token = ratios["NumPy loop"] * sentences / few
+        a_token, double = (ratios[name] * sentences / few for name in ("NumPy loop", "NumPy loop, float64"))
         for name, seconds in (("sentences", sentences), ("one sequence", ratios["one sequence"] * sentences)):
             rate = 6 * h * h * T / seconds
             print(
                 f"h={h}, {name}: {rate / 1e9:.1f} GFLOP/s, {rate / peak:.0%} of sgemm ({peak / 1e9:.1f}); "
-                f"{a_token * T / seconds:.0f} x the NumPy loop"
+                f"{a_token * T / seconds:.0f} x the NumPy loop in float32, {double * T / seconds:.0f} x in float64"
             )

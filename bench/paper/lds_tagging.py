@@ -18,6 +18,8 @@ import time
 import warnings
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -55,6 +57,16 @@ def evaluate(X: np.ndarray, y: np.ndarray, Xt: np.ndarray, seed: int, epochs: in
         fitted = MLPClassifier((25,), random_state=seed, max_iter=epochs)
         fitted.fit(((X - mean) / scale).astype(np.float32), y)
         return fitted.predict(((Xt - mean) / scale).astype(np.float32))
+
+
+def guess(kept: Path, *problem: Any) -> np.ndarray:
+    """`evaluate`, or what it gave before, kept in a file: an interrupted run goes on where it stopped."""
+    if not kept.exists():
+        found = evaluate(*problem)
+        with open(kept.with_suffix(".tmp"), "wb") as file:
+            np.save(file, found)
+        kept.with_suffix(".tmp").rename(kept)
+    return np.load(kept)
 
 
 def mcnemar(a: np.ndarray, b: np.ndarray) -> float:
@@ -190,7 +202,7 @@ def main() -> None:
     parser.add_argument("--em-lags", type=int, default=7)
     parser.add_argument("--ssid-lags", type=int, default=4)
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--epochs", type=int, default=40, help="most epochs of the network")
+    parser.add_argument("--epochs", type=int, default=200, help="most epochs of the network (200: scikit-learn's)")
     parser.add_argument("--part", default="test", choices=["dev", "test"])
     parser.add_argument("--group", default="main", help="comma-separated: main, peers, steps, noise, starts, emission")
     parser.add_argument("--fine", action="store_true", help="the fine tags instead of the universal")
@@ -199,15 +211,22 @@ def main() -> None:
 
     from joblib import Parallel, delayed
 
+    folder = CACHE / "lds-tagging"
+    folder.mkdir(parents=True, exist_ok=True)
     workshop = Workshop(options)
     train, tags = read_tagged("train", options.fine)
     test, gold = read_tagged(options.part, options.fine)
     right: dict[str, np.ndarray] = {}
     print(f"{len(tags)} tokens -> {len(gold)} of {options.part}, {len(set(tags))} tags, {options.seeds} seeds")
     for name, embed in features(workshop).items():
-        X, Xt = embed(train), embed(test)
+        about = f"{options.part}-{'fine' if options.fine else 'universal'}-{options.iterations}-{options.dim}"
+        files = [
+            folder / f"{about}-{''.join(c if c.isalnum() else '_' for c in name)}-{options.epochs}-{seed}.npy"
+            for seed in range(options.seeds)
+        ]
+        X, Xt = (None, None) if all(file.exists() for file in files) else (embed(train), embed(test))
         guesses = Parallel(n_jobs=2)(
-            delayed(evaluate)(X, tags, Xt, seed, options.epochs) for seed in range(options.seeds)
+            delayed(guess)(file, X, tags, Xt, seed, options.epochs) for seed, file in enumerate(files)
         )
         right[name] = np.array([guess == gold for guess in guesses])
         each = right[name].mean(axis=1)

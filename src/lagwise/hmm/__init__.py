@@ -6,7 +6,8 @@ from .expectations import Counts
 from .induction import align_states, evaluate_induction, many_to_one, one_to_one, v_measure
 from .inference import expected_counts, log_backward, log_forward, log_likelihood, posteriors, top_k_paths, viterbi
 from .model import HMM, ConvergenceWarning
-from .tagger import HMMTagger, read_tagged
+from .tagged import read_tagged
+from .tagger import HMMTagger
 
 __all__ = [
     "HMM",

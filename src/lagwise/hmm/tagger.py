@@ -22,6 +22,7 @@ from .paths import Candidates, PairDecoder, best_labels
 from .plan import Plan, run_in_threads
 from .recursions import forward_backward
 from .smoothing import interpolated_transitions, interpolation_weights, tag_ngrams
+from .tagged import check_tagged, listed, not_words
 from .unknown import FeatureModel, SuffixModel
 
 _PART = 1 << 15  # tokens that a thread takes at once
@@ -167,7 +168,7 @@ class HMMTagger(Estimator):
         rows, new = np.empty(n_words, dtype=np.int32), dict[str, int]()
         wrong = strings_number(sentences, self.vocabulary_.index, new, rows)
         if wrong >= 0:
-            raise TypeError(_not_words(first + wrong, sentences[wrong]))
+            raise TypeError(not_words(first + wrong, sentences[wrong]))
         if new:
             unknown = np.flatnonzero(rows < 0)
             rows[unknown] = lexicon.add(list(new))[-1 - rows[unknown]]
@@ -187,7 +188,7 @@ class HMMTagger(Estimator):
         from lagwise._kernels.strings import strings_name
 
         check_fitted(self, "form_model_")
-        sentences, offsets = _listed(X)
+        sentences, offsets = listed(X)
         lexicon, stop = self._lexicon(), threading.Event()
 
         def tag(part: slice) -> list[list[str]]:
@@ -252,7 +253,7 @@ class HMMTagger(Estimator):
     def predict_proba(self, X: Iterable[Sequence[str]]) -> list[np.ndarray]:
         """P(tag | whole sentence) of each word, a list of arrays (T, K) over `tags_`."""
         check_fitted(self, "form_model_")
-        sentences, offsets = _listed(X)
+        sentences, offsets = listed(X)
         lexicon = self._lexicon()
         used, rows = np.unique(self._rows(sentences, int(offsets[-1]), lexicon), return_inverse=True)
         table = lexicon.table[used]
@@ -331,85 +332,3 @@ class HMMTagger(Estimator):
 def start_part(row: np.ndarray) -> np.ndarray:
     """First tags, given that a sentence is not empty."""
     return row / row.sum()
-
-
-def _listed(X: Iterable[Sequence[str]]) -> tuple[list[list[str]], np.ndarray]:
-    """Sentences as lists, and where each begins when they stand behind each other, int64 (n_sentences + 1,)."""
-    sentences: list[Any] = list(X)
-    if not set(map(type, sentences)) <= {list}:
-        for number, sentence in enumerate(sentences):
-            if isinstance(sentence, str) or not hasattr(sentence, "__iter__"):
-                raise TypeError(_not_words(number, sentence))
-            sentences[number] = list(sentence)
-    lengths = np.fromiter(map(len, sentences), dtype=np.int64, count=len(sentences))
-    return sentences, np.concatenate(([0], np.cumsum(lengths)))
-
-
-def _sentences(X: Iterable[Sequence[str]]) -> list[list[str]]:
-    """Lists of words."""
-    sentences = _listed(X)[0]
-    if not all(issubclass(kind, str) for kind in set(map(type, chain.from_iterable(sentences)))):
-        for number, sentence in enumerate(sentences):
-            if not all(isinstance(word, str) for word in sentence):
-                raise TypeError(_not_words(number, sentence))
-    return sentences
-
-
-def _not_words(number: int, sentence: Any) -> str:
-    return f"sentence {number} is {sentence!r:.60}; expected a list of words"
-
-
-def check_tagged(X: Iterable[Sequence[str]], y: Iterable[Sequence[str]]) -> tuple[list[list[str]], list[list[str]]]:
-    """Lists of words and of tags of equal lengths."""
-    sentences, tags = _sentences(X), _sentences(y)
-    if len(sentences) != len(tags):
-        raise ValueError(f"there are {len(sentences)} sentences but {len(tags)} tag sequences")
-    for number, (words, labels) in enumerate(zip(sentences, tags)):
-        if len(words) != len(labels):
-            raise ValueError(f"sentence {number} has {len(words)} words but {len(labels)} tags")
-    if not any(sentences):
-        raise ValueError("there are no words to learn from or to measure")
-    return sentences, tags
-
-
-def read_tagged(path: str | os.PathLike[str], column: int = 2) -> tuple[list[list[str]], list[list[str]]]:
-    """Sentences and tags of a file of ``word TAB tag`` lines with a blank line between sentences.
-
-    Parameters
-    ----------
-    column : int
-        Which column holds the tag, from 1 (the words are in column 1).
-
-    Raises
-    ------
-    ValueError
-        Naming the line that has too few columns or is not UTF-8.
-    """
-    check_int("column", column, 2)
-    sentences: list[list[str]] = [[]]
-    tags: list[list[str]] = [[]]
-    with open(path, encoding="utf-8", newline="\n") as handle:
-        try:
-            for number, line in enumerate(handle, 1):
-                line = line.rstrip("\r\n")
-                if not line.strip():
-                    if sentences[-1]:
-                        sentences.append([])
-                        tags.append([])
-                    continue
-                fields = line.split("\t")
-                if len(fields) < column:
-                    raise ValueError(
-                        f"{os.fspath(path)} line {number} has {len(fields)} column(s) separated by tabs; the tag was "
-                        f"to be in column {column}"
-                    )
-                sentences[-1].append(fields[0])
-                tags[-1].append(fields[column - 1])
-        except UnicodeDecodeError as error:
-            raise ValueError(f"{os.fspath(path)} is not UTF-8 ({error})") from None
-    if not sentences[-1]:
-        sentences.pop()
-        tags.pop()
-    if not sentences:
-        raise ValueError(f"{os.fspath(path)} holds no tagged words")
-    return sentences, tags
