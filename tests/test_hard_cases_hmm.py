@@ -588,3 +588,79 @@ def test_a3_a4_views_and_read_only(change):
     assert hmm.score(X) == hmm.score(np.tile(S, 5))
     assert np.array_equal(hmm.predict(X), hmm.predict(np.tile(S, 5)))
     assert np.array_equal(X, kept)
+
+
+def test_h24_partial_labels_leave_a_given_start():
+    pi, A, B = [0.5, 0.5], [[0.9, 0.1], [0.2, 0.8]], [[0.7, 0.2, 0.1], [0.1, 0.3, 0.6]]
+    X, y = [[0, 2, 1, 2], [2, 2, 0]], [[0, 1, 1, 0], None]
+    unfitted = HMM(2, n_symbols=3, init_params="")
+    unfitted.startprob_, unfitted.transmat_, unfitted.emissionprob_ = map(np.array, (pi, A, B))
+    step = HMM(2, n_symbols=3, init_params="")
+    step.startprob_, step.transmat_, step.emissionprob_ = map(np.array, (pi, A, B))
+    step.partial_fit(counts=step.expected_counts(X, y=y))
+    np.testing.assert_allclose(step.startprob_, [0.5453149, 0.4546851], atol=1e-7)
+    given = HMM(2, n_symbols=3, init=(pi, A, B))
+    for model in (given, unfitted, HMM(2, n_symbols=3, init=given)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model.set_params(n_iter=1, tol=0).fit(X, y=y)
+        np.testing.assert_allclose(model.startprob_, step.startprob_, rtol=1e-12)
+        assert model.history_[0] == pytest.approx(-12.4450, abs=1e-4)
+        model.set_params(init=(pi, A, B), init_params="ste")
+        given.startprob_, given.transmat_, given.emissionprob_ = map(np.array, (pi, A, B))
+
+
+def test_tol_zero_runs_every_iteration():
+    for seed in range(5):
+        model = HMM(3, n_symbols=3, n_iter=200, tol=0, random_state=seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model.fit([[0, 2, 1, 2], [0, 0], [1]])
+        assert model.n_iter_ == 200 and not model.converged_
+
+
+def test_recorded_seeds_make_their_starts_again():
+    X = [[0, 1, 2, 3, 2, 1], [3, 3, 0], [1, 2]]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for state in (1, None, np.random.default_rng(3)):
+            many = HMM(3, n_symbols=4, n_init=3, n_iter=5, tol=0, random_state=state).fit(X)
+            for run in many.restarts_:
+                one = HMM(3, n_symbols=4, n_iter=5, tol=0, random_state=run["seed"]).fit(X)
+                assert one.restarts_[0]["seed"] == run["seed"]
+                assert one.score(X) == pytest.approx(run["objective"], rel=1e-12)
+
+
+def test_words_mean_nothing_to_a_model_of_ids(tmp_path):
+    model = HMM(2, n_symbols=6, random_state=0, tol=1).fit([[0, 1, 2], [0, 3, 4]] * 5)
+    (tmp_path / "text").write_text("the cat\n")
+    for ask in (model.score, model.predict, model.predict_proba, model.decode, model.expected_counts):
+        for X in ([["the", "cat"]], tmp_path / "text"):
+            with pytest.raises(ValueError, match="no vocabulary"):
+                ask(X)
+    with pytest.raises(FileNotFoundError, match="X as a str is the name of a text file"):
+        model.score("a b c")
+    with pytest.raises(ValueError, match=r"dictionary\['a'\] is \[7\]"):
+        HMM(3).fit([["a", "b"], ["b", "c"]], dictionary={"a": [7]})
+
+
+def test_constraints_that_nothing_can_meet_or_that_meet():
+    with pytest.raises(ValueError, match="dictionary leaves no symbol for state 1"):
+        HMM(3, random_state=0).fit([[0, 1, 0]], dictionary={0: [0], 1: [0]})
+    with pytest.raises(ValueError, match="position 0 of X has the symbol 0 and the label 1"):
+        HMM(2, random_state=0).fit([[0, 1, 0]], y=[[1, 0, 1]], dictionary={0: [0]})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fits = [
+            HMM(2, pseudocount=0.5, random_state=0, n_iter=5).fit([[0, 1, 0, 1, 1, 0]], fixed={"start": start})
+            for start in ([1, np.nan], [1, 0])
+        ]
+        assert fits[0].history_ == fits[1].history_ and np.isfinite(fits[0].history_).all()
+        frozen = HMM(2, params="te", init="uniform", random_state=0, n_iter=1).fit(
+            [[0, 1, 0]], fixed={"start": [0.3, np.nan]}
+        )
+        np.testing.assert_allclose(frozen.startprob_, [0.3, 0.7])
+        flat = HMM(2, n_symbols=1, tol=0, random_state=0, n_iter=30).fit([[0] * 9] * 20)
+        assert not flat.decreased_
+        labelled = HMM(2).fit([[0, 1], []], y=[[0, 1], []])
+    assert labelled.startprob_.tolist() == [1.0, 0.0]

@@ -117,14 +117,17 @@ def read_vectors(
     check_choice("dtype", dtype, ("float32", "float64"))
     name = os.fspath(path)
     if format == "numpy":
-        from .vocabulary import Vocabulary
+        from .vocabulary import read_words
 
-        vocabulary = Vocabulary.loads(Path(f"{name}.vocab.txt").read_bytes())
+        words = read_words(Path(f"{name}.vocab.txt").read_bytes())
         try:
-            array = np.load(name, mmap_mode="r", allow_pickle=False)
+            rows = np.load(name, mmap_mode="r", allow_pickle=False)
         except (ValueError, EOFError):
             raise ValueError(f"{name} is not a whole .npy file of numbers") from None
-        return WordVectors(vocabulary, array)
+        if rows.ndim == 2 and len(words) != len(rows):
+            _complain(f"{name}: {len(rows)} rows, but {len(words)} words in {name}.vocab.txt", strict)
+            words, rows = words[: len(rows)], rows[: len(words)]
+        return _with_words(name, words, rows, strict)
     data = Path(name).read_bytes()
     if format == "word2vec-binary":
         words, rows, told = _read_binary(name, data)
@@ -132,6 +135,10 @@ def read_vectors(
         words, rows, told = _read_text(name, data, format == "word2vec", dtype, dimensions)
     if told is not None and told != len(words):
         _complain(f"{name}: the header says {told} words, the file holds {len(words)}", strict)
+    return _with_words(name, words, rows, strict)
+
+
+def _with_words(name: str, words: list[str], rows: np.ndarray, strict: bool) -> WordVectors:
     first: dict[str, int] = {}
     for number, word in enumerate(words):
         first.setdefault(word, number)

@@ -306,7 +306,7 @@ class PMI(Estimator):
         result = pmi_matrix(
             window_counts(counts, self.window, self.weight, self.n_threads),
             alpha / unit if isinstance(alpha, float) else alpha,
-            check_real("shift", self.shift) / unit,
+            check_real("shift", self.shift, minimum=-1e6, maximum=1e6) / unit,
             check_real("smoothing", self.smoothing, above=0, maximum=1),
             self.smooth,
             dtype,

@@ -164,11 +164,9 @@ class Vocabulary(Sequence[str]):
     @classmethod
     def loads(cls, data: bytes, normalization: Normalization | dict[str, Any] | None = None) -> Vocabulary:
         """The inverse of `dumps`."""
-        if data and not data.endswith(b"\n"):
-            raise ValueError("the vocabulary is cut short: its last line has no end")
         if isinstance(normalization, dict):
             normalization = Normalization(**normalization)
-        return cls((_unescape(line) for line in data.split(b"\n")[:-1]), normalization)
+        return cls(read_words(data), normalization)
 
     def to_tensors(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Arrays and metadata that hold this vocabulary inside a safetensors file."""
@@ -212,6 +210,13 @@ def fold_token(token: str, normalization: Normalization) -> str:
 
 
 _ESCAPE = re.compile(rb"\\(\\|n|r|x[0-9a-f]{2})")
+
+
+def read_words(data: bytes) -> list[str]:
+    """The words that `Vocabulary.dumps` wrote, also where some come twice."""
+    if data and not data.endswith(b"\n"):
+        raise ValueError("the vocabulary is cut short: its last line has no end")
+    return [_unescape(line) for line in data.split(b"\n")[:-1]]
 
 
 def _escape(word: str) -> bytes:

@@ -116,3 +116,42 @@ def test_texts_split_and_folded_as_asked(tmp_path):
     assert drop == [["The", "dog", ",", "12"], [], ["x"], ["y"]]
     unknown = run_cli("hmm", "fit", names[0], "-o", tmp_path / "third", "--tokenizer", "letters", check=False)
     assert unknown.returncode == 1 and "tokenizer is 'letters'" in unknown.stderr
+
+
+def test_options_of_the_other_way_of_fitting_are_refused(tmp_path):
+    from tests.support import run_cli
+
+    (tmp_path / "t.tsv").write_text("a\tX\nb\tY\n\n")
+    (tmp_path / "t.txt").write_text("a b\n")
+    for option in (["--tokenizer", "words"], ["--lowercase"], ["--states", 3], ["-n", 4], ["--seed", 1]):
+        done = run_cli("hmm", "fit", "--tagged", tmp_path / "t.tsv", "-o", tmp_path / "m", *option, check=False)
+        assert done.returncode == 1 and "belongs to a fit of TEXTS" in done.stderr
+    done = run_cli("hmm", "fit", tmp_path / "t.txt", "-o", tmp_path / "m", "--column", 3, check=False)
+    assert done.returncode == 1 and "belongs to --tagged" in done.stderr and not (tmp_path / "m").exists()
+    run_cli("hmm", "fit", "--tagged", tmp_path / "t.tsv", "-o", tmp_path / "m", "--unknown-words", "suffix")
+    (tmp_path / "u.tsv").write_text("a\tP\tX\nb\tQ\tY\n")
+    told = run_cli("hmm", "evaluate", tmp_path / "m", "--tagged", tmp_path / "u.tsv").stderr
+    assert "2 of 2 tokens have tags that the tagger does not know, such as 'P': is --column 2" in told
+
+
+class Narrow(io.RawIOBase):
+    """Takes seven bytes at a time."""
+
+    def __init__(self):
+        self.got = b""
+
+    def writable(self):
+        return True
+
+    def write(self, data):
+        self.got += bytes(data[:7])
+        return min(len(data), 7)
+
+
+def test_writers_that_take_little():
+    tagger, narrow, whole = HMMTagger(unknown="suffix").fit(*corpus()), Narrow(), io.BytesIO()
+    for out in (narrow, whole):
+        tagger.tag_file(io.BytesIO(text_of(NEW).encode()), out)
+    assert narrow.got == whole.getvalue()
+    with pytest.raises(ValueError, match="penalty"):
+        HMMTagger(penalty=-1).fit(*corpus())

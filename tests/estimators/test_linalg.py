@@ -183,3 +183,55 @@ def test_qr_of_nearly_dependent_columns(dtype, spread):
     np.testing.assert_allclose(Q.T @ Q, np.eye(8), rtol=0, atol=20 * eps)
     np.testing.assert_allclose(Q @ R, old, rtol=0, atol=4 * eps * np.linalg.norm(old, axis=0).max())
     np.testing.assert_allclose(np.tril(R, -1), 0, atol=1e-12 * np.abs(R).max(), rtol=0)
+
+
+@pytest.mark.parametrize("copies", [40, 150])
+@pytest.mark.parametrize("solver", ["eigsh", "golub_kahan"])
+def test_all_copies_of_an_eigenvalue_are_found(copies, solver):
+    from scipy.sparse import diags_array
+
+    from lagwise import linalg
+
+    values = np.concatenate((np.full(copies, 2.0), np.linspace(0, 1, 2000)))
+    operator = SparseMinusLowRank(diags_array(values, format="csr"))
+    found = getattr(linalg, solver)(operator, copies + 20)
+    kept = found.values if solver == "eigsh" else found.s
+    np.testing.assert_allclose(kept, np.sort(values)[::-1][: copies + 20], atol=1e-3)
+    assert found.converged
+
+
+@pytest.mark.parametrize("dtype, seed", [("float32", 0), ("float32", 1), ("float64", 0)])
+def test_many_equal_components_keep_the_basis_orthonormal(dtype, seed):
+    from scipy.sparse import block_diag, csr_array
+
+    rng = np.random.default_rng(seed)
+    upper = np.triu(rng.poisson(1.5, (700, 700)) * (rng.random((700, 700)) < 0.02), 1)
+    parts = [9.6 * (np.ones((5, 5)) - np.eye(5))] * 150 + [csr_array(upper + upper.T)]
+    matrix = csr_array(block_diag(parts, format="csr")).astype(dtype)
+    expected = np.linalg.eigvalsh(matrix.toarray().astype(np.float64))[::-1][:200]
+    found = eigsh(SparseMinusLowRank(matrix), 200, tol=1e-4, random_state=seed)
+    np.testing.assert_allclose(found.values, expected, atol=1e-3 * expected[0])
+    V = found.vectors.astype(np.float64)
+    assert np.abs(V.T @ V - np.eye(200)).max() < 1e-3
+    assert np.linalg.norm(matrix @ V - V * found.values, axis=0).max() < 2e-4 * expected[0]
+
+
+def test_vectors_that_are_not_orthonormal_are_made_so(monkeypatch):
+    from lagwise.linalg import lanczos
+
+    rng = np.random.default_rng(0)
+    matrix = rng.standard_normal((900, 900))
+    matrix = matrix + matrix.T
+    monkeypatch.setattr(lanczos._Lanczos, "_orthonormalise", lambda self, W: self.panels.qr(W))
+    plain = lanczos._Lanczos.extract
+
+    def spoilt(self, values, Y, tol):
+        self.Q[:, 1] = self.Q[:, 0] + 1e-2 * self.Q[:, 1]
+        return plain(self, values, Y, tol)
+
+    monkeypatch.setattr(lanczos._Lanczos, "extract", spoilt)
+    found = eigsh(Operator.of(matrix) if hasattr(Operator, "of") else matrix, 10, tol=1e-8)
+    V = found.vectors
+    assert np.abs(V.T @ V - np.eye(10)).max() < 1e-8
+    true = np.linalg.norm(matrix @ V - V * found.values, axis=0)
+    np.testing.assert_allclose(found.residuals, true, atol=1e-8 * np.abs(found.values).max())

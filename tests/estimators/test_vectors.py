@@ -278,3 +278,14 @@ def test_gensim_there_and_back():
     again = lw.WordVectors.from_gensim(vecs.to_gensim())
     assert again.words == vecs.words and again.vectors.tobytes() == vecs.vectors.tobytes()
     assert again.counts.tolist() == vecs.counts.tolist()
+
+
+def test_numpy_vectors_with_words_that_do_not_fit(tmp_path):
+    np.save(tmp_path / "v.npy", np.arange(6.0).reshape(3, 2))
+    for text, kept in ((b"a\nb\na\n", ["a", "b"]), (b"a\nb\n", ["a", "b"]), (b"a\nb\nc\nd\n", ["a", "b", "c"])):
+        (tmp_path / "v.npy.vocab.txt").write_bytes(text)
+        with pytest.raises(ValueError, match="strict=False"):
+            read_vectors(tmp_path / "v.npy", "numpy")
+        with pytest.warns(UserWarning):
+            found = read_vectors(tmp_path / "v.npy", "numpy", strict=False)
+        assert list(found.vocabulary) == kept and found["b"].tolist() == [2.0, 3.0]

@@ -690,3 +690,20 @@ def test_scikit_learn_conventions(fitted, text):
     with pytest.raises(ValueError, match="no parameter 'h'"):
         LDS().set_params(h=3)
     assert "LDS(n_components=5, noise='diagonal')" == repr(twin)
+
+
+def test_l10_no_dynamics_is_said():
+    import itertools
+
+    text = [" ".join(words) for words in itertools.product("aabc", repeat=4)]
+    for pseudocount, dtype in itertools.product((0, 1, 10), ("float32", "float64")):
+        counts = lw.count(lines=text, min_count=1, max_lag=3)
+        settings = {"ssid_lags": 2, "em_lags": 3, "pseudocount": pseudocount, "dtype": dtype}
+        assert lw.LDS(**settings).suggest_components(counts) == 0
+        for more in ({}, {"whiten_ssid": False}):
+            with pytest.raises(ValueError, match="Hankel rank 0 < 1"):
+                lw.LDS(n_components=1, **settings, **more).fit(counts)
+    still = lw.LagCovariances(np.stack([np.eye(3)] + [np.zeros((3, 3))] * 7))
+    assert lw.LDS().suggest_components(still) == 0
+    with pytest.raises(ValueError, match="Hankel rank 0 < 1"):
+        lw.LDS(n_components=1).fit(still)

@@ -109,15 +109,18 @@ def columns(lists: dict[str, list[str]]) -> None:
 def grid(header: list[str], rows: list[list[str]]) -> None:
     """Print a table on standard output; short rows are filled up."""
     from rich.console import Console
+    from rich.measure import Measurement
     from rich.table import Table
     from rich.text import Text
 
     drawn = Table(box=None, pad_edge=False)
     for name in header:
-        drawn.add_column(Text(name, style="bold"), overflow="fold")
+        drawn.add_column(Text(name, style="bold"), no_wrap=True, overflow="ignore")
     for row in rows:
         drawn.add_row(*(Text(cell) for cell in [*row, *[""] * (len(header) - len(row))]))
-    Console().print(drawn)
+    console = Console()
+    wanted = Measurement.get(console, console.options.update(max_width=1 << 20), drawn).maximum
+    Console(width=max(console.width, wanted)).print(drawn, soft_wrap=True)  # words are worth more than short lines
 
 
 _MANY = ("--similarity",)  # options that take several values at once
@@ -161,7 +164,13 @@ def _option_names() -> set[str]:
     return walk(typer.main.get_command(app))
 
 
-_SPELLING = {"overwrite": "force", "n_components": "dim", "n_threads": "threads", "random_state": "seed"}
+_SPELLING = {
+    "overwrite": "force",
+    "n_components": "dim",
+    "n_iter": "iterations",
+    "n_threads": "threads",
+    "random_state": "seed",
+}
 
 
 def _message(error: BaseException) -> str:
@@ -190,7 +199,7 @@ def spoken(text: str) -> str:
         )
 
     text = re.sub(r"\b([a-z_]+)=([\"']?)([\w.<>-]*)\2", flag, text)
-    text = re.sub(r"\b(n_components|random_state|n_threads)\b", lambda match: f"--{_SPELLING[match[1]]}", text)
+    text = re.sub(r"\b(n_components|random_state|n_threads|n_iter)\b", lambda match: f"--{_SPELLING[match[1]]}", text)
     text = re.sub(r"(--[\w-]+) \(\1\)", r"\1", text)
     return " ".join(text.split())
 

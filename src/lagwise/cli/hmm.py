@@ -30,8 +30,16 @@ def _load(path: Path) -> Any:
     return found
 
 
+TEXT_ONLY = (
+    "states", "algorithm", "iterations", "tol", "starts", "init", "pseudocount", "stop_state", "min_count", "max_size",
+    "tokenizer", "punctuation", "lowercase", "digits", "seed",
+)  # fmt: skip
+TAGGED_ONLY = ("column", "unknown_words")
+
+
 @hmm_app.command()
 def fit(
+    context: typer.Context,
     output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write.", show_default=False)],
     texts: Annotated[
         list[str] | None, typer.Argument(help="Texts, one sequence a line; - is standard input.", show_default=False)
@@ -69,7 +77,9 @@ def fit(
     _app.check_output(output, force, *(texts or []), *([] if tagged is None else [tagged]))
     if (not texts) == (tagged is None):
         raise ValueError("give either TEXTS or --tagged FILE")
+    _check_given(context, TEXT_ONLY if tagged is not None else TAGGED_ONLY, tagged is not None)
     if tagged is not None:
+        _app.say("reading tagged sentences and learning a model of word forms", quiet or unknown_words == "suffix")
         result = _fit_tagger(tagged, column, order or 2, unknown_words, threads, output, force)
     else:
         assert texts is not None
@@ -100,6 +110,19 @@ def fit(
         _app.emit(result)
     else:
         _app.say(", ".join(f"{name} {value}" for name, value in result.items()), quiet)
+
+
+def _check_given(context: typer.Context, others: tuple[str, ...], tagged: bool) -> None:
+    """Refuse options that the chosen way of fitting does not have."""
+    for name in others:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            flag = "--" + name.replace("_", "-")
+            raise ValueError(
+                f"{flag} belongs to a fit of TEXTS; a tagger takes its words and tags from the file"
+                if tagged
+                else f"{flag} belongs to --tagged FILE"
+            )
 
 
 def _fit_tagger(
@@ -160,7 +183,11 @@ def tag(
     force: Force = False,
     debug: Debug = False,
 ) -> None:
-    """Write the most probable tags (states) of a text, as word TAB tag lines with a blank line between sentences."""
+    """Write the most probable tags (states) of a text, as word TAB tag lines with a blank line between sentences.
+
+    A tagger takes words as white space parts them: split punctuation off as in the file it was trained on. An HMM of a
+    text splits as that text was split.
+    """
     from contextlib import nullcontext
     from itertools import islice
 
@@ -230,6 +257,13 @@ def evaluate(
         return
     result = found.evaluate(sentences, tags)
     names, confusion = result["tags"], result["confusion"]
+    strange = int(confusion[len(found.tags_) :].sum())
+    if 2 * strange > result["n_tokens"]:
+        print(
+            f"lagwise: warning: {strange} of {result['n_tokens']} tokens have tags that the tagger does not know, such as "
+            f"{names[len(found.tags_)]!r}: is --column {column} the column it was trained on?",
+            file=sys.stderr,
+        )
     if json:
         _app.emit({**result, "confusion": confusion.tolist()})
         return

@@ -58,6 +58,7 @@ def read_constraints(
             or np.any(~np.isnan(mask).any(axis=-1) & (np.abs(kept - 1) > 1e-9))
         ):
             raise ValueError(f"fixed[{name!r}] has rows that cannot be completed to distributions")
+        mask[np.isnan(mask) & (kept >= 1 - 1e-12)[..., None]] = 0.0  # nothing is left for them
         masks[name] = mask.T if name == "emission" else mask
     if dictionary is not None:
         masks["emission"] = dictionary_mask(dictionary, K, V, vocabulary, masks.get("emission"))
@@ -90,6 +91,7 @@ def dictionary_mask(
 ) -> np.ndarray:
     result = np.full((V, K), np.nan) if mask is None else mask.copy()
     for symbol, states in dictionary.items():
+        name = repr(symbol)
         if isinstance(symbol, str):
             if vocabulary is None:
                 raise ValueError(f"dictionary names the word {symbol!r}, but X holds ids; use ids")
@@ -101,10 +103,28 @@ def dictionary_mask(
             np.atleast_1d(np.asarray(list(states) if not np.isscalar(states) else [states], dtype=np.int64))
         )
         if allowed.size == 0 or allowed[0] < 0 or allowed[-1] >= K:
-            raise ValueError(f"dictionary[{symbol}] is {states!r}; expected states among 0..{K - 1}, at least one")
+            raise ValueError(f"dictionary[{name}] is {states!r}; expected states among 0..{K - 1}, at least one")
         forbidden = np.setdiff1d(np.arange(K), allowed)
         result[symbol, forbidden] = 0.0
+    barred = np.flatnonzero(np.all(result == 0.0, axis=0))
+    if barred.size:
+        raise ValueError(f"dictionary leaves no symbol for state {int(barred[0])}; every state needs one at least")
     return result
+
+
+def check_allowed(ids: np.ndarray, labels: np.ndarray | None, constraints: Constraints) -> None:
+    """Raise ValueError where a label is one that its symbol may not have."""
+    mask = constraints.fixed.get("emission")
+    if labels is None or mask is None:
+        return
+    both = (labels >= 0) & (ids >= 0)
+    wrong = np.flatnonzero(mask[ids[both], labels[both]] == 0.0)
+    if wrong.size:
+        where = int(np.flatnonzero(both)[wrong[0]])
+        raise ValueError(
+            f"position {where} of X has the symbol {int(ids[where])} and the label {int(labels[where])}, which dictionary "
+            "or fixed does not allow"
+        )
 
 
 def normalize(
@@ -145,8 +165,6 @@ def normalize(
 def apply_masks(parameters: Parameters, constraints: Constraints, stop: bool) -> Parameters:
     """Put fixed entries into starting parameters and let the free ones share the rest."""
     for name, mask in constraints.fixed.items():
-        if _LETTER[name] not in constraints.params:
-            continue
         axis = 0 if name == "emission" else -1
         array, free = getattr(parameters, name), np.isnan(mask)
         room = 1.0 - np.sum(np.where(free, 0.0, mask), axis=axis, keepdims=True)

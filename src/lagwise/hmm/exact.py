@@ -159,7 +159,9 @@ def impossible_message(logs: Logs, rows: np.ndarray, sequence: int | None = None
     )
 
 
-def viterbi_path(logs: Logs, rows: np.ndarray, sequence: int | None = None) -> np.ndarray:
+def viterbi_path(
+    logs: Logs, rows: np.ndarray, sequence: int | None = None, stop: threading.Event | None = None
+) -> np.ndarray:
     """Best path of one sequence in memory for a slice of scores and a checkpoint a slice; int32 (T,).
 
     Raises
@@ -178,6 +180,8 @@ def viterbi_path(logs: Logs, rows: np.ndarray, sequence: int | None = None) -> n
     start, table, A, order = logs["start"], logs["table"], logs["log_A"], len(shape)
 
     def forward(t0: int, t1: int, state: np.ndarray, again: bool) -> np.ndarray:
+        if stop is not None and stop.is_set():
+            raise KeyboardInterrupt
         after = state.copy()
         if order == 1:
             failed = kernel.viterbi_forward1(start, A, table, rows, t0, t1, after, scores)
@@ -188,6 +192,8 @@ def viterbi_path(logs: Logs, rows: np.ndarray, sequence: int | None = None) -> n
         return after
 
     def backward(t0: int, t1: int, before: np.ndarray) -> None:
+        if stop is not None and stop.is_set():
+            raise KeyboardInterrupt
         fill = kernel.viterbi_backward1 if order == 1 else kernel.viterbi_backward2
         fill(A, t0, t1, before, scores, path)
 

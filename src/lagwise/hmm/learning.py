@@ -174,10 +174,11 @@ class Run:
     fell: bool = False
     interrupted: bool = False
     empty: dict[str, int] = dataclasses.field(default_factory=dict)
+    seed: int | None = None
 
     def record(self, objective: float) -> None:
         """Append a monitored value; a fall beyond rounding is noted."""
-        if self.history and objective < self.history[-1] - 1e-9 * abs(self.history[-1]):
+        if self.history and objective < self.history[-1] - 1e-9 * max(abs(self.history[-1]), 1.0):
             self.fell = True
         self.history.append(objective)
 
@@ -220,7 +221,8 @@ def _climb(
             i = int(np.argmax(loglik == -np.inf))
             raise ValueError(impossible_message(packed.logs, data.rows[offsets[i] : offsets[i + 1]], i))
         run.record(float(np.sum(loglik)) + log_prior(run.parameters, constraints))
-        if len(run.history) > 1 and (run.history[-1] - run.history[-2]) / n_tokens < tol:
+        # tol=0 asks for every iteration: a gain that is lost in rounding does not stop it
+        if tol > 0 and len(run.history) > 1 and (run.history[-1] - run.history[-2]) / n_tokens < tol:
             run.converged = True
             return
         assert counts is not None

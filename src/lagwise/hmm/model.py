@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import numbers
 import threading
 import warnings
 from typing import Any
@@ -14,7 +15,7 @@ from .._threads import resolve_threads
 from .._validation import check_bool, check_choice, check_int, check_memory, check_random_state, check_real
 from ..vocabulary import Vocabulary
 from . import learning, paths
-from .constraints import LETTERS, Constraints, apply_masks, read_constraints
+from .constraints import LETTERS, Constraints, apply_masks, check_allowed, read_constraints
 from .expectations import Counts
 from .observations import EmissionRows, Sequences, check_symbols, read_labels
 from .parameters import Parameters
@@ -179,8 +180,10 @@ class HMM(Predictor):
         labels = read_labels(y, sequences, K)
         guess = read_labels(init_labels, sequences, K, "init_labels")
         constraints = self._constraints(K, V, fixed, dictionary, sequences.vocabulary)
-        generators = check_random_state(self.random_state).spawn(n_init)
+        seeds = self._seeds(n_init)
+        generators = [check_random_state(seed).spawn(1)[0] for seed in seeds]
         data = EmissionRows.of(sequences.ids, labels, V, K)
+        check_allowed(sequences.ids, labels, constraints)
         complete = labels is not None and bool(np.all(labels >= 0))
         starts = [
             self._start(
@@ -189,7 +192,8 @@ class HMM(Predictor):
                 rng,
                 constraints,
                 sequences,
-                guess if labels is None or guess is not None else labels,
+                labels if guess is None else guess,
+                asked=guess is not None,
                 supervised=complete,
             )
             for rng in ([generators[0]] if complete else generators)
@@ -200,7 +204,8 @@ class HMM(Predictor):
         if complete:
             return self._finish_supervised(starts[0], sequences, data, labels, constraints, K, V)
         logger.info("HMM: preparing kernels (compiled once per machine, which takes some seconds)")
-        runs, stop = [learning.Run(start) for start in starts], threading.Event()
+        runs = [learning.Run(start, seed=seed) for start, seed in zip(starts, seeds)]
+        stop = threading.Event()
         with Progress(self.verbose, "HMM", n_iter if n_init == 1 else None, "iterations") as progress:
 
             def report(run: learning.Run) -> None:
@@ -284,8 +289,8 @@ class HMM(Predictor):
         self.decreased_, self.interrupted_ = best.fell, best.interrupted
         values = finals or [run.history[-1] if run.history else -np.inf for run in runs]
         self.restarts_ = [
-            {"seed": number, "objective": value, "n_iter": run.n_iter, "converged": run.converged}
-            for number, (run, value) in enumerate(zip(runs, values))
+            {"seed": run.seed, "objective": value, "n_iter": run.n_iter, "converged": run.converged}
+            for run, value in zip(runs, values)
         ]
 
     def _set_parameters(self, parameters: Parameters) -> None:
@@ -298,6 +303,13 @@ class HMM(Predictor):
         if parameters.stop1 is not None:
             self.stopprob1_ = parameters.stop1
         self._learned = (self.startprob_, self.transmat_, self.emissionprob_)
+
+    def _seeds(self, n_init: int) -> list[Any]:
+        """A seed for each start: `HMM(random_state=seed)` makes that start again."""
+        rng = check_random_state(self.random_state)
+        if n_init == 1 and isinstance(self.random_state, numbers.Integral):
+            return [int(self.random_state)]
+        return rng.integers(1 << 31, size=n_init).tolist()
 
     def _forget(self) -> None:
         for name in ("history_", "n_iter_", "converged_", "restarts_", "interrupted_", "counts_"):
@@ -334,9 +346,10 @@ class HMM(Predictor):
         constraints: Constraints,
         sequences: Sequences,
         guess: np.ndarray | None,
+        asked: bool,
         supervised: bool,
     ) -> Parameters:
-        """Parameters before the first E step."""
+        """Parameters before the first E step. Labels that are no `init_labels` guide drawn starts, never given ones."""
         order, stop = self.order, self.stop_state
         drawn = initial_parameters(self.init, sequences, K, V, order, stop, rng, self.n_threads)
         if supervised:
@@ -373,7 +386,8 @@ class HMM(Predictor):
             if "t" in kept:
                 drawn.second, drawn.stop, drawn.stop1 = own.second, own.stop, own.stop1
         drawn = apply_masks(drawn, constraints, stop)
-        if guess is not None and np.any(guess >= 0) and not supervised:
+        guides = asked or (isinstance(self.init, str) and not kept)
+        if guess is not None and np.any(guess >= 0) and guides and not supervised:
             drawn = guessed_parameters(guess, drawn, sequences, V, constraints, stop)
         return drawn
 
@@ -393,7 +407,7 @@ class HMM(Predictor):
             constraints = self._constraints(K, V, None, None, sequences.vocabulary)
             self.vocabulary_, self.n_symbols_ = sequences.vocabulary, V
             self._set_parameters(
-                self._start(K, V, check_random_state(self.random_state), constraints, sequences, None, False)
+                self._start(K, V, check_random_state(self.random_state), constraints, sequences, None, False, False)
             )
         if counts is None:
             counts = self.expected_counts(X, lengths, y=y)

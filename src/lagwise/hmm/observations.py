@@ -194,6 +194,8 @@ def _lookup(vocabulary: Vocabulary, tokens: Sequence[str], unknown: str) -> np.n
 def _read_file(path: Any, lengths: Any, vocabulary: Vocabulary | None, unknown: str) -> Sequences:
     if lengths is not None:
         raise ValueError("lengths was given with a text file; each line of the file is a sequence")
+    if isinstance(path, str) and not os.path.exists(path) and path != "-" and "://" not in path:
+        raise FileNotFoundError(f"{path} does not exist (X as a str is the name of a text file; pass words as lists)")
     if vocabulary is None:
         from ..counting import count
 
@@ -230,7 +232,7 @@ def read_labels(y: Any, sequences: Sequences, n_states: int, name: str = "y") ->
     ):
         parts = []
         for number, (part, length) in enumerate(zip(y, lengths)):
-            labels = np.full(length, -1) if part is None else np.asarray(part)
+            labels = np.full(length, -1) if part is None else np.asarray(part, dtype=None if length else np.int32)
             if labels.shape != (length,):
                 raise ValueError(f"item {number} of {name} has shape {labels.shape}; its sequence has {length} symbols")
             parts.append(labels)

@@ -78,7 +78,7 @@ class PairDecoder:
                 part = slice(int(candidates.first[row]), int(candidates.first[row + 1]))
                 table[number, candidates.states[part]] = -candidates.costs[part]
             logs = {**self.logs, "table": table}
-            path[offsets[i] : offsets[i + 1]] = viterbi_path(logs, local.reshape(-1).astype(np.int32), i)
+            path[offsets[i] : offsets[i + 1]] = viterbi_path(logs, local.reshape(-1).astype(np.int32), i, stop)
         return path
 
 
@@ -124,7 +124,7 @@ def best_labels(
     parts, long = _cut(lengths, K**2, n_threads)
     failures = run_in_threads(work, parts, n_threads, stop)
     for i in [int(i) for i in failures if i >= 0] + long:
-        path[offsets[i] : offsets[i + 1]] = viterbi_path(logs, rows[offsets[i] : offsets[i + 1]], i)
+        path[offsets[i] : offsets[i + 1]] = viterbi_path(logs, rows[offsets[i] : offsets[i + 1]], i, stop)
     return path
 
 

@@ -85,7 +85,13 @@ class Predictor(Estimator):
     def _read(self, X: Any, lengths: Any, fitting: bool = False) -> Sequences:
         check_choice("unknown", self.unknown, ("ignore", "error", "unk"))
         keep = not fitting or "e" not in self.init_params
-        sequences = read_sequences(X, lengths, getattr(self, "vocabulary_", None) if keep else None, self.unknown)
+        vocabulary = getattr(self, "vocabulary_", None)
+        sequences = read_sequences(X, lengths, vocabulary if keep else None, self.unknown)
+        if keep and vocabulary is None and sequences.vocabulary is not None and hasattr(self, "emissionprob_"):
+            raise ValueError(
+                "X holds words, but this model's symbols are ids: it has no vocabulary to tell which word is which; "
+                "pass ids, or fit the model on words"
+            )
         if not fitting:
             check_symbols(sequences.ids, int(np.shape(self.emissionprob_)[1]))
         return sequences

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from typing import Any
 
 import numpy as np
@@ -146,7 +147,9 @@ def word_vectors(kind: str, sequences: Sequences, n_states: int, n_symbols: int,
     from ..lds import LDS
 
     store = count_ids(ids, offsets, vocabulary=names, max_lag=7, n_threads=n_threads)
-    model = LDS(n_components=max(1, min(2 * n_states, 50, n_seen - 2)), n_threads=n_threads).fit(store)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # about exact statistics, which a start can do without
+        model = LDS(n_components=max(1, min(2 * n_states, 50, n_seen - 2)), n_threads=n_threads).fit(store)
     return np.asarray(model.type_vectors(), dtype=np.float64)
 
 

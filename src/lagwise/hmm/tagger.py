@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterable, Sequence
+from functools import partial
 from itertools import chain
 from typing import Any, BinaryIO
 
@@ -39,7 +40,7 @@ class HMMTagger(Estimator):
         Bigram or trigram transitions.
     unknown : {"features", "suffix"}
         Model of P(tag | word form): log-linear over endings, beginnings, shape, hyphens, digits, URLs and the word in
-        other case; or TnT's endings.
+        other case (some ten seconds of learning for 200,000 words); or TnT's endings (a second), less exact.
     rare : int
         The word-form model learns from words that occur at most so often.
     longest_suffix : int
@@ -91,6 +92,7 @@ class HMMTagger(Estimator):
         check_choice("order", self.order, (1, 2))
         check_choice("unknown", self.unknown, ("features", "suffix"))
         check_real("backoff", self.backoff, minimum=0.0)
+        check_real("penalty", self.penalty, above=0.0)
         check_int("rare", self.rare, 1)
         check_int("longest_suffix", self.longest_suffix, 1)
         sentences, tags = check_tagged(X, y)
@@ -231,7 +233,7 @@ class HMMTagger(Estimator):
         dict
             n_sentences and n_tokens.
         """
-        from .._files import atomic_path
+        from .._files import atomic_path, write_all
         from .._progress import Progress
         from .tagging import MARKS, bytes_to_read, tag_text
 
@@ -239,16 +241,18 @@ class HMMTagger(Estimator):
         check_choice("layout", layout, MARKS)
         check_choice("errors", errors, ("strict", "replace", "surrogateescape"))
 
-        def run(file: BinaryIO) -> dict[str, int]:
+        def run(file: BinaryIO, name: Any) -> dict[str, int]:
             with Progress(verbose, "tagging", bytes_to_read(source), "B") as bar:
                 report = lambda size, words: bar.update(size, f"{words / 1e6:.1f}M tokens")  # noqa: E731
-                sentences, words = tag_text(self, source, file.write, MARKS[layout], errors, report)
+                sentences, words = tag_text(
+                    self, source, partial(write_all, file, path=name), MARKS[layout], errors, report
+                )
             return {"n_sentences": sentences, "n_tokens": words}
 
         if hasattr(output, "write"):
-            return run(output)  # type: ignore[arg-type]
+            return run(output, getattr(output, "name", "the output"))  # type: ignore[arg-type]
         with atomic_path(output, overwrite) as path, open(path, "wb") as file:
-            return run(file)
+            return run(file, output)
 
     def predict_proba(self, X: Iterable[Sequence[str]]) -> list[np.ndarray]:
         """P(tag | whole sentence) of each word, a list of arrays (T, K) over `tags_`."""

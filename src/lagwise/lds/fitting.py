@@ -125,7 +125,7 @@ def run_em(
     if learning.horizon_error > HORIZON_LIMIT and len(learning.history) > 1:
         warnings.warn(
             f"the lags end too early: leaving out the last of {r} changes E[xhat xhat'] by "
-            f"{learning.horizon_error:.2g} (relative); use more em_lags for exact statistics",
+            f"{learning.horizon_error:.2g} (relative); em_lags={r + 3}, of counts with max_lag={r + 3}, comes nearer",
             RuntimeWarning,
             stacklevel=3,
         )

@@ -224,8 +224,10 @@ class LDS(Learner):
         dtype = self._readout.space.dtype
         if out is None:
             out = np.empty(shape, dtype)
-        elif out.shape != shape or out.dtype != dtype or not out.flags.c_contiguous:
-            raise ValueError(f"out has shape {out.shape} and dtype {out.dtype}; expected {shape}, {dtype}, C order")
+        elif out.shape != shape or out.dtype != dtype or not out.flags.c_contiguous or not out.flags.writeable:
+            raise ValueError(
+                f"out has shape {out.shape} and dtype {out.dtype}; expected {shape}, {dtype}, C order, writeable"
+            )
         self._readout.states(data, offsets, kind, steady, out, self.n_threads)
         if whiten or unit:
             root = self._readout.whitener().astype(dtype)
@@ -263,6 +265,7 @@ class LDS(Learner):
         """
         data, offsets = self._data(X, lengths)
         values = self._readout.log_likelihoods(data, offsets, steady, relative, self.n_threads)
+        values = np.where(np.isnan(values), -np.inf, values)  # beyond the range of numbers
         return values if per_token else float(values.sum())
 
     def forecast(self, X: Any, top: int | None = 10, steps: int = 1) -> Any:

@@ -120,8 +120,8 @@ def hankel_svd(
             X = orthonormalise(_walk(covariances, r, Y, True), tall)
             if report:
                 report(step + 1)
-            if X.shape[1] == 0:
-                break
+            if X.shape[1] == 0:  # no dynamics at all
+                return X.reshape(V, r, 0), np.zeros(0), X.reshape(V, r, 0)
         Y = _walk(covariances, r, X, False)
         squares, vectors = np.linalg.eigh(tall.gram(Y, Y))
         order = np.argsort(-squares, kind="stable")
@@ -136,6 +136,8 @@ def hankel_svd(
 
 def _walk(covariances: Any, r: int, X: np.ndarray, transpose: bool) -> np.ndarray:
     V = covariances.n_features
+    if X.shape[1] == 0:
+        return X
     out = np.empty((V, r, X.shape[1]), dtype=X.dtype)
     covariances.add_hankel(r, X.reshape(V, r, -1), out, transpose)
     return out.reshape(V * r, -1)

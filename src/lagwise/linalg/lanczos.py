@@ -13,6 +13,8 @@ from .panels import Panels, fix_signs
 
 _DENSE = 600  # up to this order the whole matrix is formed and solved exactly
 _CHECK_COLUMNS = 64  # columns between two looks at the Ritz values
+_EQUAL = 1e-5  # eigenvalues nearer than this, relative to the largest, are taken to be copies of one
+_ORTHONORMAL = 1e-3  # vectors farther from orthonormal than this are not taken as they are
 
 
 class NoConvergence(RuntimeError):
@@ -255,6 +257,7 @@ class _Lanczos:
     def run(self, tol: float, limit: int, callback: Callable[[int, int, float], Any] | None) -> EigenResult:
         residual, n_converged, blocks_since = float("inf"), 0, 0
         every = max(1, _CHECK_COLUMNS // self.block)
+        known = np.full(self.k, np.inf)
         while True:
             self._extend()
             full = self.size + self.block > self.capacity
@@ -267,6 +270,12 @@ class _Lanczos:
                 scale = float(np.abs(values).max()) or 1.0
                 residual = float(residuals.max()) / scale
                 n_converged = int(np.sum(residuals <= tol * scale))
+                if residual <= tol and not spent and self._crowded(values, scale):
+                    settled = np.abs(values - known).max() <= _EQUAL * scale
+                    known = values
+                    if not settled:
+                        self._refresh()
+                        continue
                 if residual <= tol or spent:
                     if callback is not None:
                         callback(self.n_products, n_converged, residual)
@@ -275,6 +284,23 @@ class _Lanczos:
                     self._restart()
             if callback is not None:
                 callback(self.n_products, n_converged, residual)
+
+    def _crowded(self, values: np.ndarray, scale: float) -> bool:
+        """Whether an eigenvalue has as many copies as a block has columns: there may be more that it cannot reach."""
+        ordered = np.sort(values)
+        apart = self.block - 1
+        return bool(apart and np.any(ordered[apart:] - ordered[:-apart] <= _EQUAL * scale)) if apart < self.k else False
+
+    def _refresh(self) -> None:
+        """Keep the leading Ritz vectors, and go on from a random block: it reaches copies that the first one did not."""
+        self._restart()
+        self.T[self.size :] = self.T[:, self.size :] = 0
+        X = self.rng.standard_normal((self.n, self.block)).astype(self.dtype)
+        basis = self.Q[:, : self.size]
+        for _ in range(2):
+            self.panels.subtract(X, basis, self.panels.inner(basis, X))
+            self.panels.qr(X)
+        self.Q[:, self.size : self.size + self.block] = X
 
     def _extend(self) -> None:
         """Multiply the next block, project the product onto the basis, and orthonormalise what is left."""
@@ -303,7 +329,13 @@ class _Lanczos:
         R = self.panels.qr(W)
         basis = self.Q[:, : self.size]
         scale = max(float(np.abs(self.T).max()), float(np.abs(R).max()))
-        dead = np.flatnonzero(np.abs(np.diag(R)) <= 4 * np.finfo(self.dtype).eps * scale)
+        left, eps = np.abs(np.diag(R)), np.finfo(self.dtype).eps
+        if self.size and left.min() <= np.sqrt(eps) * scale:  # rounding has grown with what was taken out
+            self.panels.subtract(W, basis, self.panels.inner(basis, W))
+            again = self.panels.qr(W)
+            R = again @ R
+            left = np.where(np.abs(np.diag(again)) < 0.5, 0.0, left)  # mostly rounding
+        dead = np.flatnonzero(left <= 4 * eps * scale)
         if len(dead):
             R[dead] = 0
             W[:, dead] = self.rng.standard_normal((self.n, len(dead))).astype(self.dtype)
@@ -345,6 +377,8 @@ class _Lanczos:
     def extract(self, values: np.ndarray, Y: np.ndarray, tol: float) -> EigenResult:
         residuals = self._residuals(Y)
         vectors = self.panels.multiply(self.Q[:, : self.size], Y)
+        if np.abs(self.panels.inner(vectors, vectors) - np.eye(self.k)).max() > _ORTHONORMAL:
+            values, vectors, residuals = self._again(vectors)
         vectors *= fix_signs(vectors).astype(self.dtype)
         scale = float(np.abs(values).max()) or 1.0
         residual = float(residuals.max()) / scale
@@ -358,3 +392,16 @@ class _Lanczos:
             residual <= tol,
             self._all[0][self._all[0] < 0],
         )
+
+    def _again(self, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Ritz values, vectors and true residuals in the space of vectors that are not orthonormal, by products of their own."""
+        self.panels.qr(vectors)
+        self.panels.qr(vectors)
+        products = np.asarray(self.operator.matmat(np.ascontiguousarray(vectors)), dtype=self.dtype)
+        self.n_products += vectors.shape[1]
+        small = self.panels.inner(vectors, products)
+        values, Y = np.linalg.eigh((small + small.T) / 2)
+        order = _leading(values, self.which)
+        values, Y = values[order], Y[:, order]
+        vectors, products = self.panels.multiply(vectors, Y), self.panels.multiply(products, Y)
+        return values, vectors, np.linalg.norm(products - vectors * values.astype(self.dtype), axis=0)
