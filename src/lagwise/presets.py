@@ -14,6 +14,7 @@ _CHOSEN: dict[str, Any] = {
     "weight": "harmonic",
     "smoothing": 0.75,
     "power": 0.5,
+    "refit": 1,
     "tol": 3e-3,
 }
 PRESETS: dict[str, dict[str, Any]] = {
