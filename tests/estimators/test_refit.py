@@ -10,6 +10,7 @@ import lagwise as lw
 import lagwise.refit
 from tests.reference.pmi import pmi_dense
 from tests.reference.refit import pair_weights, refit_dense, refit_steps
+from tests.support import run_cli
 
 N, D = 150, 12
 SETTING = dict(alpha=-1.0, shift=3.0, smoothing=0.75, tol=1e-9, pair_weight=2.0, pair_max=9.0)
@@ -170,7 +171,7 @@ def test_the_refit_of_a_preset_yields(change):
     assert lw.SENS(preset="balanced", **change).settings()["refit"] == 0
 
 
-def test_command_line(run_cli, tmp_path, counts):
+def test_command_line(tmp_path, counts):
     lines = "\n".join(" ".join(f"w{j}" for j in np.flatnonzero(row)) for row in counts)
     (tmp_path / "text").write_text(lines)
     run_cli("count", tmp_path / "text", "-o", tmp_path / "store", "--max-lag", 2, "--min-count", 1)
