@@ -19,7 +19,7 @@ def refit_words(
     contexts: np.ndarray,
     values: np.ndarray,
     steps: int,
-    pair_weight: float = 3.0,
+    pair_weight: float = 10.0,
     pair_max: float = 100.0,
     scale: np.ndarray | None = None,
     n_threads: int | None = None,

@@ -125,7 +125,7 @@ class SENS(Estimator):
         progress: bool | None = None,
         row_weight: float = 0.0,
         refit: int = 0,
-        pair_weight: float = 3.0,
+        pair_weight: float = 10.0,
         pair_max: float = 100.0,
     ):
         self.n_components, self.variant, self.alpha, self.shift = n_components, variant, alpha, shift
