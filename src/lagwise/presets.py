@@ -21,7 +21,7 @@ _CHOSEN: dict[str, Any] = {
 PRESETS: dict[str, dict[str, Any]] = {
     "paper": {"variant": "svd-ns", "alpha": -2.5, "window": 5, "weight": "flat"},
     "balanced": _CHOSEN,
-    "similarity": {**_CHOSEN, "refit": 2, "pair_weight": 3.0, "pair_max": 1000.0},
+    "similarity": {**_CHOSEN, "power": 0.6, "refit": 2, "pair_max": 1000.0},
     "analogies": {**_CHOSEN, "drop_first": 0, "row_weight": 0.1},
 }
 DEFAULT_PRESET = "balanced"  # of the command line
