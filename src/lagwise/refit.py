@@ -56,12 +56,17 @@ def refit_words(
 
     Raises
     ------
+    ValueError
+        If the matrix is none of PMI, so that the counts are not to be had.
     KeyboardInterrupt
         On Ctrl-C, within about a tenth of a second.
     """
     from ._kernels.refit import words_refit
     from .operators import aligned_empty
 
+    if built.row_log is None or built.column_log is None:
+        raise ValueError("the matrix holds no PMI; a refit takes the count of each pair from its PMI")
+    row_log, column_log = built.row_log.astype(np.float32), built.column_log.astype(np.float32)
     threads = resolve_threads(n_threads)
     n, d = contexts.shape
     width = -(-d // _LANES) * _LANES
@@ -78,8 +83,8 @@ def refit_words(
             matrix.indices,
             indptr,
             cuts,
-            built.row_log.astype(np.float32),
-            built.column_log.astype(np.float32),
+            row_log,
+            column_log,
             pair_weight,
             math.log2(pair_max),
             scales,
