@@ -25,6 +25,10 @@ import numpy as np
 
 import lagwise as lw
 from bench.common import SHARED, corpus
+from lagwise._threads import resolve_threads
+from lagwise.pmi import window_counts
+from lagwise.refit import refit_words
+from lagwise.variants import build_matrix, factorise, row_weights
 
 WINDOWS: dict[str, tuple[float, ...]] = {
     "flat 5": (1,) * 5,
@@ -35,15 +39,28 @@ WINDOWS: dict[str, tuple[float, ...]] = {
     "harmonic 7": tuple(420 // k for k in range(1, 8)),
 }
 AXES: dict[str, tuple[Any, ...]] = {
-    "window": tuple(WINDOWS),
+    "refit": (0, 1, 2),
+    "pair_weight": (1.0, 3.0, 10.0),
+    "pair_max": (10.0, 100.0, 1000.0),
+    "window": ("linear 7", "harmonic 7", "square 7"),
     "shift": (2.5, 4.0, 5.5),
     "smoothing": (1.0, 0.75, 0.6),
-    "alpha": (-4.0, -2.5, -1.0),
+    "alpha": (-4.0, -2.5),
     "row_weight": (0.0, 0.1),
 }
-START = {"window": "square 7", "shift": 4.0, "smoothing": 0.75, "alpha": -2.5, "row_weight": 0.0}
-POWERS = (0.0, 0.25, 0.5, 0.75)  # need no factorisation of their own, and neither do
+REFIT = ("refit", "pair_weight", "pair_max")  # need no factorisation of their own, and neither do
+POWERS = (0.25, 0.4, 0.5, 0.6)
 DROPPED = (0, 1)
+START = {
+    "refit": 1,
+    "pair_weight": 3.0,
+    "pair_max": 100.0,
+    "window": "harmonic 7",
+    "shift": 4.0,
+    "smoothing": 0.75,
+    "alpha": -4.0,
+    "row_weight": 0.0,
+}
 CANDIDATES = 30_000  # most frequent words among which analogies are answered
 EVERY = 3  # of the analogy questions, one in so many is asked
 CHOICES = {
@@ -79,28 +96,47 @@ def development_sets(source: Path, folder: Path) -> tuple[list[Path], Path]:
     return similarity, analogies
 
 
-def measure(store: Any, setting: dict[str, Any], dim: int, similarity: list[Path], analogies: Path) -> list[dict]:
+class Factorisations:
+    """Matrices and their leading eigenpairs by setting; the last matrix and all eigenpairs are kept."""
+
+    def __init__(self, store: Any, dim: int):
+        self.store, self.dim = store, dim + max(DROPPED)
+        self.pairs: dict[str, Any] = {}
+        self.last: tuple[str, Any] = ("", None)
+
+    def get(self, setting: dict[str, Any]) -> tuple[Any, Any, Any, np.ndarray | None]:
+        """The vocabulary, the matrix, its eigenpairs and the weights of its rows."""
+        weights = WINDOWS[setting["window"]]
+        options = {name: setting[name] for name in ("shift", "smoothing", "alpha", "row_weight")}
+        full = lw.SENS(self.dim, window=len(weights), weight=weights, tol=3e-3, **options).settings()
+        key = json.dumps([setting["window"], options])
+        if self.last[0] != key:
+            self.last = ("", None)  # let the old go before the new is made
+            table = window_counts(self.store, full["window"], full["weight"])
+            self.last = (key, build_matrix(table, full, resolve_threads(None)))
+        built = self.last[1]
+        if key not in self.pairs:
+            self.pairs[key] = factorise(built, full, resolve_threads(None), lambda *_: None)
+        return self.store.vocabulary, built, self.pairs[key], row_weights(built.row_sums, setting["row_weight"])
+
+
+def measure(fits: Factorisations, setting: dict[str, Any], similarity: list[Path], analogies: Path) -> list[dict]:
     """Development scores of one factorisation under every power and number of dropped components."""
-    weights = WINDOWS[setting["window"]]
     started = time.perf_counter()
-    model = lw.SENS(
-        dim + max(DROPPED),
-        alpha=setting["alpha"],
-        shift=setting["shift"],
-        smoothing=setting["smoothing"],
-        row_weight=setting["row_weight"],
-        window=len(weights),
-        weight=weights,
-        tol=3e-3,
-    ).fit(store)
+    vocabulary, built, pairs, scale = fits.get(setting)
+    words = pairs.vectors * pairs.values.astype(np.float32)
+    if setting["refit"]:
+        unit = WINDOWS[setting["window"]][0]  # the whole weights of a window count a neighbour so many times
+        weight, most = setting["pair_weight"] / unit**0.5, setting["pair_max"] * unit
+        words = refit_words(built, pairs.vectors, words, setting["refit"], weight, most, scale)
     seconds = time.perf_counter() - started
     points = []
     for dropped in DROPPED:
-        part = slice(dropped, dropped + dim)
+        part = slice(dropped, dropped + fits.dim - max(DROPPED))
         for power in POWERS:
-            scaled = model.components_[:, part] * (model.eigenvalues_[part] ** power).astype(np.float32)
-            vectors = lw.WordVectors(model.vocabulary_, scaled)
-            frequent = lw.WordVectors(list(model.vocabulary_)[:CANDIDATES], scaled[:CANDIDATES])
+            scaled = words[:, part] * (pairs.values[part] ** (power - 1)).astype(np.float32)
+            vectors = lw.WordVectors(vocabulary, scaled)
+            frequent = lw.WordVectors(list(vocabulary)[:CANDIDATES], scaled[:CANDIDATES])
             rho = {
                 file.stem: lw.evaluate_similarity(vectors, file, case="lower", n_bootstrap=0).rho for file in similarity
             }
@@ -145,10 +181,13 @@ def main() -> None:
     path = arguments.output / "presets.json"
     known: dict[str, list[dict]] = json.loads(path.read_text()) if path.exists() else {}
 
+    fits = Factorisations(store, arguments.dim)
+
     def evaluate(setting: dict[str, Any]) -> list[dict]:
-        key = json.dumps(setting, sort_keys=True)
+        asked = {name: value for name, value in setting.items() if setting["refit"] or name not in REFIT}
+        key = json.dumps(asked, sort_keys=True)  # the weights of pairs matter to a refit alone
         if key not in known:
-            known[key] = measure(store, setting, arguments.dim, similarity, analogies)
+            known[key] = measure(fits, setting, similarity, analogies)
             path.write_text(json.dumps(known, indent=1))
         return known[key]
 
@@ -161,7 +200,7 @@ def main() -> None:
     for name, goal in CHOICES.items():
         lines += [f"Best for {name}:\n", "| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
         for point in sorted(points, key=goal, reverse=True)[:8]:
-            cells = [f"{point[c]:.4f}" if c in ("similarity", "analogies") else str(point[c]) for c in columns]
+            cells = [f"{point[c]:.4f}" if c in ("similarity", "analogies") else str(point.get(c, 0)) for c in columns]
             lines.append("| " + " | ".join(cells) + " |")
         lines.append("")
     (arguments.output / "presets.md").write_text("\n".join(lines))

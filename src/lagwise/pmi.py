@@ -42,6 +42,9 @@ class PMIMatrix:
     n_negative: int
     alpha: float | None
     row_sums: np.ndarray = field(repr=False)
+    # The count of a kept pair is 2^(entry + row_log[i] + column_log[j]); None where the entries are no PMI.
+    row_log: np.ndarray | None = field(default=None, repr=False)
+    column_log: np.ndarray | None = field(default=None, repr=False)
 
 
 def window_counts(counts: Any, window: int | None = None, weight: Any = None, n_threads: int | None = None) -> Counts:
@@ -200,6 +203,8 @@ def pmi_matrix(
         int(negative.sum()),
         None if alpha is None else cut,
         sums / counts.scale,
+        -rows - shift - math.log2(counts.scale),
+        -columns,
     )
 
 

@@ -14,12 +14,14 @@ _CHOSEN: dict[str, Any] = {
     "weight": "harmonic",
     "smoothing": 0.75,
     "power": 0.5,
+    "drop_first": 1,
+    "refit": 1,
     "tol": 3e-3,
 }
 PRESETS: dict[str, dict[str, Any]] = {
     "paper": {"variant": "svd-ns", "alpha": -2.5, "window": 5, "weight": "flat"},
     "balanced": _CHOSEN,
-    "similarity": {**_CHOSEN, "drop_first": 1},
-    "analogies": {**_CHOSEN, "alpha": -2.5, "smoothing": 0.6},
+    "similarity": {**_CHOSEN, "power": 0.6, "refit": 2, "pair_max": 1000.0},
+    "analogies": {**_CHOSEN, "drop_first": 0, "row_weight": 0.1},
 }
 DEFAULT_PRESET = "balanced"  # of the command line

@@ -16,7 +16,7 @@ from ._threads import resolve_threads
 from ._validation import check_bool, check_choice, check_fitted, check_int, check_random_state, check_real
 from .pmi import check_alpha, window_counts
 from .presets import PRESETS
-from .variants import VARIANTS, build_matrix, factorise
+from .variants import VARIANTS, build_matrix, factorise, row_weights
 
 
 class SENS(Estimator):
@@ -50,6 +50,12 @@ class SENS(Estimator):
         Vectors are U s^power.
     drop_first : int
         Leading components to leave out, beside the n_components kept.
+    refit : int
+        Conjugate gradient steps that fit each word anew to its row of the matrix, the contexts held fixed, with the
+        weight ``1 + pair_weight * sqrt(min(count, pair_max))`` for a pair (`lagwise.refit.refit_words`); 0 for none.
+        One or two steps help analogies much. For PMI variants without psd and random_negatives.
+    pair_weight, pair_max : float
+        Of the weights of `refit`.
     negatives : float
         k of "sppmi".
     psd : bool
@@ -73,7 +79,10 @@ class SENS(Estimator):
     components_ : ndarray of float32, shape (n_words, d)
         Eigenvectors (left singular vectors), orthonormal, the largest entry of each positive.
     embedding_ : ndarray of float32, shape (n_words, d)
-        ``components_ * |eigenvalues_| ** power``; zero for words without entries in the matrix.
+        ``components_ * |eigenvalues_| ** power``; zero for words without entries in the matrix. After a refit its
+        coefficients stand in place of ``components_ * eigenvalues_``.
+    refitted_ : ndarray of float32, shape (n_words, d), or None
+        Coefficients of the words on the components, as `refit` found them.
     eigenvalues_ : ndarray of float64, shape (d,)
         Singular values for smooth="context".
     residual_ : float
@@ -115,13 +124,16 @@ class SENS(Estimator):
         n_threads: int | None = None,
         progress: bool | None = None,
         row_weight: float = 0.0,
+        refit: int = 0,
+        pair_weight: float = 10.0,
+        pair_max: float = 100.0,
     ):
         self.n_components, self.variant, self.alpha, self.shift = n_components, variant, alpha, shift
         self.window, self.weight, self.smoothing, self.smooth = window, weight, smoothing, smooth
         self.power, self.drop_first, self.negatives, self.psd = power, drop_first, negatives, psd
         self.random_negatives, self.preset, self.tol, self.solver = random_negatives, preset, tol, solver
         self.random_state, self.n_threads, self.progress = random_state, n_threads, progress
-        self.row_weight = row_weight
+        self.row_weight, self.refit, self.pair_weight, self.pair_max = row_weight, refit, pair_weight, pair_max
 
     def settings(self) -> dict[str, Any]:
         """The parameters in force: those of the preset, overridden by arguments that differ from their defaults.
@@ -138,6 +150,8 @@ class SENS(Estimator):
             for name, value in PRESETS[self.preset].items():
                 if _same(given[name], defaults[name]):
                     given[name] = value
+            if self.refit == 0 and not _counts_known(given):
+                given["refit"] = 0  # the preset's yields to what was asked for
         check_int("n_components", given["n_components"], 1)
         check_choice("variant", given["variant"], VARIANTS)
         given["alpha"] = check_alpha(given["alpha"])
@@ -147,6 +161,9 @@ class SENS(Estimator):
         check_real("smoothing", given["smoothing"], above=0, maximum=1)
         check_choice("smooth", given["smooth"], ("both", "context"))
         check_real("row_weight", given["row_weight"])
+        check_int("refit", given["refit"], 0)
+        check_real("pair_weight", given["pair_weight"], minimum=0, maximum=1e6)
+        check_real("pair_max", given["pair_max"], above=0)
         check_real("power", given["power"], minimum=0)
         check_int("drop_first", given["drop_first"], 0)
         check_real("negatives", given["negatives"], minimum=1)
@@ -164,6 +181,11 @@ class SENS(Estimator):
             raise ValueError('psd and random_negatives need a symmetric matrix; use smooth="both"')
         if given["random_negatives"] and (given["alpha"] is None or "counts" in given["variant"]):
             raise ValueError("random_negatives set unobserved pairs to alpha; give a threshold alpha and a PMI variant")
+        if given["refit"] and not _counts_known(given):
+            raise ValueError(
+                "refit weighs pairs by their counts, which it takes from the PMI: "
+                "use a PMI variant without psd and random_negatives, or refit=0"
+            )
         return given
 
     def fit(self, counts: Any, y: Any = None, callback: Callable[[int, int, float], Any] | None = None) -> SENS:
@@ -222,20 +244,42 @@ class SENS(Estimator):
                     callback(n_products, n_converged, residual)
 
             try:
-                self._keep(factorise(result, settings, threads, report))
+                found = factorise(result, settings, threads, report)
             except KeyboardInterrupt as stop:
                 if getattr(stop, "partial", None) is not None:
                     self._keep(stop.partial)  # type: ignore[attr-defined]
                     self.interrupted_ = True
                 raise
+            self._keep(found)
+            if settings["refit"]:
+                self.interrupted_ = True  # until it is done; the vectors without it are kept
+                self._refit(result, found, threads)
+                self.interrupted_ = False
         self.seconds_ = {"matrix": matrix_seconds, "factorisation": time.perf_counter() - started - matrix_seconds}
         return self
+
+    def _refit(self, built: Any, found: Any, threads: int) -> None:
+        from .refit import refit_words
+
+        settings = self._settings
+        left, right = (found.U, found.V) if hasattr(found, "U") else (found.vectors, found.vectors)
+        self.refitted_ = refit_words(
+            built,
+            right,
+            left * found.values.astype(np.float32),
+            settings["refit"],
+            settings["pair_weight"],
+            settings["pair_max"],
+            row_weights(built.row_sums, settings["row_weight"]),
+            threads,
+        )[:, settings["drop_first"] : settings["drop_first"] + settings["n_components"]]
 
     def _keep(self, found: Any) -> None:
         first, stop = self._settings["drop_first"], self._settings["drop_first"] + self._settings["n_components"]
         vectors = found.vectors if hasattr(found, "vectors") else found.U
         self.eigenvalues_ = found.values[first:stop]
         self.components_ = np.ascontiguousarray(vectors[:, first:stop], dtype=np.float32)
+        self.refitted_ = None
         self.residual_, self.n_products_ = float(found.residual), int(found.n_products)
         self.n_iter_, self.converged_ = int(getattr(found, "n_restarts", 0)), bool(found.converged)
         self.objective_ = math.fsum(self.eigenvalues_)
@@ -254,9 +298,17 @@ class SENS(Estimator):
     def embedding_(self) -> np.ndarray:
         """The vectors with the spectral weight applied, float32 of shape (n_words, d); 0 for words without entries."""
         check_fitted(self, "components_")
-        vectors = self.components_ * (np.abs(self.eigenvalues_) ** self._settings["power"]).astype(np.float32)
+        vectors = self._spectral(self._settings["power"])
         vectors[self._without_entries] = 0
         return vectors
+
+    def _spectral(self, power: float) -> np.ndarray:
+        """Vectors with a spectral weight, those of the refit where there was one."""
+        if self.refitted_ is None:
+            return self.components_ * (np.abs(self.eigenvalues_) ** power).astype(np.float32)
+        modulus = np.abs(self.eigenvalues_)
+        weights = np.divide(modulus**power, self.eigenvalues_, out=np.zeros_like(modulus), where=modulus > 0)
+        return self.refitted_ * weights.astype(np.float32)
 
     def fit_transform(self, counts: Any, y: Any = None) -> np.ndarray:
         """Fit and return `embedding_`."""
@@ -299,6 +351,11 @@ class SENS(Estimator):
             "negative": self.n_negative_,
         }
         return WordVectors(words, self.embedding_, self.counts_, meta)
+
+
+def _counts_known(settings: dict[str, Any]) -> bool:
+    """Whether the count of each pair can be told from its entry in the matrix."""
+    return not ("counts" in settings["variant"] or settings["psd"] or settings["random_negatives"])
 
 
 def _same(a: Any, b: Any) -> bool:

@@ -48,6 +48,13 @@ def sens(
     smooth: Annotated[str | None, typer.Option(help="both or context.")] = None,
     power: Annotated[float | None, typer.Option(help="Vectors are U times eigenvalue to this power.")] = None,
     drop_first: Annotated[int | None, typer.Option(help="Leading components to leave out.")] = None,
+    refit: Annotated[
+        int | None, typer.Option(help="Steps that fit words anew, frequent pairs weighing more; 0 for none.")
+    ] = None,
+    pair_weight: Annotated[
+        float | None, typer.Option(help="A pair weighs 1 + this * sqrt(min(count, --pair-max)) in the refit.")
+    ] = None,
+    pair_max: Annotated[float | None, typer.Option(help="Count at which the weight of a pair stays.")] = None,
     negatives: Annotated[float | None, typer.Option(help="k of sppmi.")] = None,
     psd: Annotated[bool, typer.Option("--psd", help="Raise the diagonal until no eigenvalue is negative.")] = False,
     random_negatives: Annotated[
@@ -83,6 +90,9 @@ def sens(
         "smooth": smooth,
         "power": power,
         "drop_first": drop_first,
+        "refit": refit,
+        "pair_weight": pair_weight,
+        "pair_max": pair_max,
         "negatives": negatives,
         "random_negatives": random_negatives,
         "tol": tol,
@@ -94,7 +104,8 @@ def sens(
     named = preset is not None
     if preset is None and variant is None:
         preset = DEFAULT_PRESET
-    settings = SENS(preset=preset).settings()
+    ruling = {name: given[name] for name in ("variant", "random_negatives") if name in given}
+    settings = SENS(preset=preset, psd=psd, **ruling).settings()  # psd and these may rule out a preset's refit
     if not named and window is None and weight is None and counts.max_lag and settings["window"] is not None:
         reach = min(settings["window"], counts.max_lag)  # the default goes as far as the store does
         settings["window"] = reach
