@@ -181,7 +181,7 @@ class HMM(Predictor):
         guess = read_labels(init_labels, sequences, K, "init_labels")
         constraints = self._constraints(K, V, fixed, dictionary, sequences.vocabulary)
         seeds = self._seeds(n_init)
-        generators = [check_random_state(seed).spawn(1)[0] for seed in seeds]
+        generators = [check_random_state(self.random_state if seed is None else seed).spawn(1)[0] for seed in seeds]
         data = EmissionRows.of(sequences.ids, labels, V, K)
         check_allowed(sequences.ids, labels, constraints)
         complete = labels is not None and bool(np.all(labels >= 0))
@@ -305,10 +305,10 @@ class HMM(Predictor):
         self._learned = (self.startprob_, self.transmat_, self.emissionprob_)
 
     def _seeds(self, n_init: int) -> list[Any]:
-        """A seed for each start: `HMM(random_state=seed)` makes that start again."""
+        """A seed for each start: `HMM(random_state=seed)` makes that start again. None: a single start from a generator."""
+        if n_init == 1 and self.random_state is not None:
+            return [int(self.random_state) if isinstance(self.random_state, numbers.Integral) else None]
         rng = check_random_state(self.random_state)
-        if n_init == 1 and isinstance(self.random_state, numbers.Integral):
-            return [int(self.random_state)]
         return rng.integers(1 << 31, size=n_init).tolist()
 
     def _forget(self) -> None:

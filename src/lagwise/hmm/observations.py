@@ -39,6 +39,8 @@ class Sequences:
     @classmethod
     def of_counts(cls, counts: CountStore) -> Sequences:
         """The text of a store that kept its ids; words outside its vocabulary are missing symbols."""
+        if counts.ids is None or counts.types is None:
+            raise ValueError("the store holds no text; count with keep_ids=True")
         stream = np.asarray(counts.ids)
         ids_of_types = np.append(counts.vocabulary.lookup(counts.types), np.int32(-1))
         is_word = stream >= 0

@@ -74,6 +74,8 @@ def orthonormalise(X: np.ndarray, tall: Any) -> np.ndarray:
     """
     tiny = (np.finfo(X.dtype).eps * 8) ** 2 if X.dtype == np.float32 else 1e-26
     for _ in range(2):
+        if X.shape[1] == 0:
+            return X
         values, vectors = np.linalg.eigh(tall.gram(X, X))
         keep = values > max(tiny * values[-1], np.finfo(np.float64).tiny)
         if not keep.any():
