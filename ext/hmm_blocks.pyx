@@ -2,6 +2,7 @@
 #
 # Shapes: P states padded with zeros to a multiple of 8, S = P (order 1) or P * P (order 2) numbers a row, R emission
 # rows, n sequences sorted by falling length, L times; `positions` = starts[t1] - starts[t0] rows of a slice of times.
+from libc.math cimport frexp, ldexp
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 CHUNK = 32  # rows worked on together; the scratch space is (2 * CHUNK, S)
@@ -93,3 +94,43 @@ def block_backward(int64_t order, int64_t n_states,
         s.posterior = &posterior[0, 0]
     with nogil:
         hmm_backward(&m, &k, t0, t1, &before[0, 0], &alpha[0, 0], &scale[0], &beta[0, 0], &s, &work[0, 0])
+
+
+def rows_scale(const double[:, ::1] table,  # IN (R, K) >= 0
+               double[:, ::1] scaled,       # OUT (R, P): rows times the power of two that brings their largest into [1/2, 1)
+               int32_t[::1] exponent,       # OUT (R,): table = scaled * 2 ** exponent
+               int64_t first, int64_t last):
+    """Scale rows first .. last - 1, exactly, and clear their padding."""
+    cdef int64_t r, k, K = table.shape[1], P = scaled.shape[1]
+    cdef double most, one, two
+    cdef int e
+    if not 0 <= first <= last <= table.shape[0] or scaled.shape[0] < last or exponent.shape[0] < last or P < K:
+        raise ValueError("arrays of different lengths")
+    with nogil:
+        for r in range(first, last):
+            most = 0
+            for k in range(K):
+                most = table[r, k] if table[r, k] > most else most
+            frexp(most, &e)
+            exponent[r] = e
+            one = ldexp(1.0, -e // 2)  # a single factor overflows for subnormal rows
+            two = ldexp(1.0, -e - -e // 2)
+            for k in range(K):
+                scaled[r, k] = table[r, k] * one * two
+            for k in range(K, P):
+                scaled[r, k] = 0
+
+
+def rows_add(const double[:, ::1] part, double[:, ::1] total, int64_t first, int64_t last, bint begin):
+    """IN part (R, P); IN/OUT total (R, K), K <= P: add rows first .. last - 1, or put them where `begin`."""
+    cdef int64_t r, k, K = total.shape[1]
+    if not 0 <= first <= last <= total.shape[0] or part.shape[0] < last or part.shape[1] < K:
+        raise ValueError("arrays of different lengths")
+    with nogil:
+        for r in range(first, last):
+            if begin:
+                for k in range(K):
+                    total[r, k] = part[r, k]
+            else:
+                for k in range(K):
+                    total[r, k] += part[r, k]

@@ -34,6 +34,15 @@ LAGWISE_INLINE double hmm_least(const hmm_d8 *v) {
     return a < c ? a : c;
 }
 
+/* Fetch the possible states of the first positions of a sequence that comes next. */
+LAGWISE_INLINE void hmm_pair_fetch(const hmm_pairs *m, const int32_t *rows, int64_t T) {
+    for (int64_t t = 0; t < T && t < 64; t++) {
+        int64_t first = m->first[rows[t]];
+        LAGWISE_PREFETCH(m->states + first);
+        LAGWISE_PREFETCH(m->values + first);
+    }
+}
+
 #define HMM_NAME(name) name##_any
 #define HMM_TARGET LAGWISE_CLONES
 #define HMM_INLINE LAGWISE_INLINE

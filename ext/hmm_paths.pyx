@@ -20,6 +20,7 @@ cdef extern from "hmm_paths.h" nogil:
         const int64_t *first
         const int32_t *states
         const double *values
+    void hmm_pair_fetch(const hmm_pairs *, const int32_t *, int64_t)
     int64_t hmm_pair_costs(const hmm_pairs *, const int32_t *, int64_t, double *, int64_t *)
     int hmm_pair_back(const hmm_pairs *, const int32_t *, int64_t, const double *, const int64_t *, int32_t *)
 
@@ -78,7 +79,7 @@ def best_pair_paths(const double[::1] start,            # IN (K,) costs: negativ
                     int64_t[::1] failed):               # OUT (n,) first impossible time or -1
     """Second-order Viterbi paths of the sequences `order`, where a position has the states of its emission row alone."""
     cdef hmm_pairs m
-    cdef int64_t number, i, begin, T
+    cdef int64_t number, i, begin, T, following
     m.K, m.P = second.shape[0], second.shape[1]
     m.start, m.second, m.middle, m.final1, m.final = &start[0], &second[0, 0], &middle[0, 0, 0], &final1[0], &final[0, 0]
     m.first, m.states, m.values = &first[0], &states[0], &values[0]
@@ -88,6 +89,9 @@ def best_pair_paths(const double[::1] start,            # IN (K,) costs: negativ
             begin = offsets[i]
             T = offsets[i + 1] - begin
             failed[number] = -1
+            if number + 1 < order.shape[0]:
+                following = order[number + 1]
+                hmm_pair_fetch(&m, &rows[0] + offsets[following], offsets[following + 1] - offsets[following])
             if T == 0:
                 continue
             failed[number] = hmm_pair_costs(&m, &rows[begin], T, &costs[0], &place[0])

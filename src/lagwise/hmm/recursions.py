@@ -202,9 +202,12 @@ def _run_block(
 def _reduce(
     plan: Plan, packed: Packed, lanes: Iterable[tuple[dict[str, np.ndarray], Parameters | None]], threads: int | Workers
 ) -> Parameters:
+    from lagwise._kernels.hmm_blocks import rows_add
+
     lanes = list(lanes)
     K, P, order = plan.n_states, plan.width, plan.order
-    counts = Parameters.zeros(K, plan.n_rows, order, True)
+    counts = Parameters.zeros(K, 0, order, True)
+    counts.emission = emission = np.empty((plan.n_rows, K))
     small = {
         name: np.zeros(size)
         for name, size in (
@@ -220,9 +223,8 @@ def _reduce(
             array += sums[name]
 
     def add_rows(part: slice) -> None:
-        total = counts.emission[part]
-        for sums, _ in lanes:
-            total += sums["emission"][part, :K]
+        for number, (sums, _) in enumerate(lanes):
+            rows_add(sums["emission"], emission, part.start, part.stop, number == 0)
 
     each_part(add_rows, plan.n_rows, threads)
     A, inside = packed.parameters.transition, (slice(K),) * (order + 1)

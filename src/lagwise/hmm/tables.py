@@ -15,12 +15,13 @@ from ..operators import aligned_empty
 from .plan import Workers, run_in_threads
 
 _PART = 1024  # rows
+_FEW = 16 * _PART  # rows that one thread is done with before others have begun
 
 
 def each_part(function: Callable[[slice], Any], n_rows: int, threads: int | Workers) -> list[Any]:
     """What `function` returns for each part of the rows, in their order."""
     parts = [slice(i, min(i + _PART, n_rows)) for i in range(0, n_rows, _PART)]
-    return run_in_threads(function, parts, threads, threading.Event())
+    return run_in_threads(function, parts, 1 if n_rows <= _FEW else threads, threading.Event())
 
 
 def scaled_rows(table: np.ndarray, width: int, threads: int | Workers) -> tuple[np.ndarray, np.ndarray]:
@@ -33,18 +34,11 @@ def scaled_rows(table: np.ndarray, width: int, threads: int | Workers) -> tuple[
     exponent : ndarray of int32, shape (R,)
         ``table == scaled * 2.0 ** exponent``.
     """
+    from lagwise._kernels.hmm_blocks import rows_scale
+
     scaled, exponent = aligned_empty((table.shape[0], width), np.float64), np.empty(table.shape[0], dtype=np.int32)
-
-    def scale(part: slice) -> None:
-        rows, out = table[part], scaled[part, : table.shape[1]]
-        scaled[part, table.shape[1] :] = 0.0
-        _, exponent[part] = np.frexp(rows.max(axis=1))
-        up = -exponent[part, None]
-        half = up // 2  # a single factor overflows for subnormal rows
-        np.multiply(rows, np.ldexp(1.0, half), out=out)
-        np.multiply(out, np.ldexp(1.0, up - half), out=out)
-
-    each_part(scale, table.shape[0], threads)
+    table = np.ascontiguousarray(table)
+    each_part(lambda part: rows_scale(table, scaled, exponent, part.start, part.stop), table.shape[0], threads)
     return scaled, exponent
 
 
