@@ -263,7 +263,7 @@ class SENS(Estimator):
 
         settings = self._settings
         left, right = (found.U, found.V) if hasattr(found, "U") else (found.vectors, found.vectors)
-        self.refitted_ = refit_words(
+        self.refitted_: np.ndarray | None = refit_words(
             built,
             right,
             left * found.values.astype(np.float32),
@@ -279,7 +279,7 @@ class SENS(Estimator):
         vectors = found.vectors if hasattr(found, "vectors") else found.U
         self.eigenvalues_ = found.values[first:stop]
         self.components_ = np.ascontiguousarray(vectors[:, first:stop], dtype=np.float32)
-        self.refitted_: np.ndarray | None = None
+        self.refitted_ = None
         self.residual_, self.n_products_ = float(found.residual), int(found.n_products)
         self.n_iter_, self.converged_ = int(getattr(found, "n_restarts", 0)), bool(found.converged)
         self.objective_ = math.fsum(self.eigenvalues_)

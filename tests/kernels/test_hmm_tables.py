@@ -28,7 +28,8 @@ def test_scaled_rows_are_exact(threads):
     rng = np.random.default_rng(1)
     table = rng.random((3000, 3)) * 2.0 ** rng.integers(-1000, 3, (3000, 1))
     table[0], table[1], table[2] = 0.0, 5e-324, [5e-324, 1e-310, 0.0]
-    scaled, exponent = tables.scaled_rows(table, 8, threads)
+    scaled = np.full((3000, 8), np.nan)
+    exponent = tables.scaled_rows(table, scaled, threads)
     assert np.array_equal(np.ldexp(scaled[:, :3], exponent[:, None]), table) and not scaled[:, 3:].any()
     most = scaled[1:].max(axis=1)
     assert (most >= 0.5).all() and (most < 1).all()

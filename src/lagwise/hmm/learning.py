@@ -214,7 +214,7 @@ def _climb(
     plan = Plan(data.rows, offsets, K, data.n_rows, order)
     n_tokens = max(data.rows.size, 1)
     while True:
-        table = data.table(run.parameters.emission, workers)
+        table = data.table(run.parameters.emission, workers, plan.kept("table", (data.n_rows, K)))
         packed = Packed.of(run.parameters, table, plan, workers)
         loglik, counts, _ = forward_backward(plan, packed, workers, stop=stop)
         if np.any(loglik == -np.inf):

@@ -284,10 +284,10 @@ class EmissionRows:
         """R."""
         return self.n_symbols + 1 + self.symbols.size
 
-    def table(self, emission: np.ndarray, threads: int | Workers = 1) -> np.ndarray:
+    def table(self, emission: np.ndarray, threads: int | Workers = 1, out: np.ndarray | None = None) -> np.ndarray:
         """Emission rows (R, K) for the emissions (V, K)."""
         V, K = emission.shape
-        table = np.empty((self.n_rows, K))
+        table = np.empty((self.n_rows, K)) if out is None else out
 
         def copy(part: slice) -> None:
             table[part] = emission[part]

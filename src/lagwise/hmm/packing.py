@@ -42,7 +42,8 @@ class Packed:
             forward[:K, :K, :K] = A.transpose(1, 0, 2)
             backward[:K, :K, :K] = A.transpose(1, 2, 0)
             final1[:K] = 1.0 if parameters.stop1 is None else parameters.stop1
-        emission, exponent = scaled_rows(table, P, threads)
+        emission = plan.kept("packed emission", (table.shape[0], P))
+        exponent = scaled_rows(table, emission, threads)
         return cls(
             parameters,
             table,

@@ -55,6 +55,7 @@ class Plan:
             self.lanes[lightest].append(number)
             loads[lightest] += costs[number]
         self.needs_exact = np.zeros(lengths.size, dtype=bool)  # grows during learning; kept from step to step
+        self._kept: dict[str, np.ndarray] = {}
         self._scratch: list[dict[str, np.ndarray]] = []
         self._lane_sums: list[dict[str, np.ndarray]] = []
         self._lock = threading.Lock()
@@ -72,6 +73,12 @@ class Plan:
             slices.append((t, end))
             t = end
         return Block(sequences, rows, starts, slices)
+
+    def kept(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
+        """An array of float64 that the next step of learning uses again: fresh memory costs more than what goes into it."""
+        if name not in self._kept or self._kept[name].shape != shape:
+            self._kept[name] = aligned_empty(shape, np.float64)
+        return self._kept[name]
 
     def scratch(self) -> dict[str, np.ndarray]:
         """Work space of one thread, used again by the next lane."""

@@ -207,7 +207,7 @@ def _reduce(
     lanes = list(lanes)
     K, P, order = plan.n_states, plan.width, plan.order
     counts = Parameters.zeros(K, 0, order, True)
-    counts.emission = emission = np.empty((plan.n_rows, K))
+    counts.emission = emission = plan.kept("expected emission", (plan.n_rows, K))
     small = {
         name: np.zeros(size)
         for name, size in (

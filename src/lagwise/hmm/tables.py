@@ -11,35 +11,43 @@ from typing import Any
 
 import numpy as np
 
-from ..operators import aligned_empty
 from .plan import Workers, run_in_threads
 
 _PART = 1024  # rows
-_FEW = 16 * _PART  # rows that one thread is done with before others have begun
+_FEW = 4 * _PART  # rows that one thread is done with before others have begun
 
 
 def each_part(function: Callable[[slice], Any], n_rows: int, threads: int | Workers) -> list[Any]:
     """What `function` returns for each part of the rows, in their order."""
     parts = [slice(i, min(i + _PART, n_rows)) for i in range(0, n_rows, _PART)]
-    return run_in_threads(function, parts, 1 if n_rows <= _FEW else threads, threading.Event())
+    n_threads = threads if isinstance(threads, int) else threads.n_threads
+    if n_threads == 1 or n_rows <= _FEW:
+        return [function(part) for part in parts]
+    share = -(-len(parts) // n_threads)  # neighbouring parts together: threads are woken once
+    shares = [parts[i : i + share] for i in range(0, len(parts), share)]
+    done = run_in_threads(lambda some: [function(part) for part in some], shares, threads, threading.Event())
+    return [result for some in done for result in some]
 
 
-def scaled_rows(table: np.ndarray, width: int, threads: int | Workers) -> tuple[np.ndarray, np.ndarray]:
+def scaled_rows(table: np.ndarray, scaled: np.ndarray, threads: int | Workers) -> np.ndarray:
     """Rows times powers of two that bring their largest entries into [1/2, 1), which is exact.
+
+    Parameters
+    ----------
+    scaled : ndarray of float64, shape (R, width)
+        Written; zero in the columns that `table` (R, K) does not have.
 
     Returns
     -------
-    scaled : ndarray of float64, shape (R, width)
-        Zero in the columns that `table` (R, K) does not have.
-    exponent : ndarray of int32, shape (R,)
-        ``table == scaled * 2.0 ** exponent``.
+    ndarray of int32, shape (R,)
+        Exponents: ``table == scaled * 2.0 ** exponent``.
     """
     from lagwise._kernels.hmm_blocks import rows_scale
 
-    scaled, exponent = aligned_empty((table.shape[0], width), np.float64), np.empty(table.shape[0], dtype=np.int32)
+    exponent = np.empty(table.shape[0], dtype=np.int32)
     table = np.ascontiguousarray(table)
     each_part(lambda part: rows_scale(table, scaled, exponent, part.start, part.stop), table.shape[0], threads)
-    return scaled, exponent
+    return exponent
 
 
 def column_distributions(counts: np.ndarray, pseudocount: float, threads: int | Workers) -> np.ndarray | None:
