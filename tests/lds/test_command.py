@@ -2,10 +2,8 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -79,32 +77,29 @@ def test_errors_are_one_line(store):
     assert none.returncode == 1 and "missing" in none.stderr
 
 
+INTERRUPTED = """
+import os, signal
+from lagwise.cli import main
+from lagwise.lds import fitting
+
+save, times = fitting.save_checkpoint, []
+
+def save_then_interrupt(*arguments):
+    save(*arguments)
+    times.append(1)
+    if len(times) == 3:
+        os.kill(os.getpid(), signal.SIGINT)
+
+fitting.save_checkpoint = save_then_interrupt
+main()
+"""
+
+
 def test_interrupt_saves_the_best_iterate(store):
-    command = [
-        sys.executable,
-        "-c",
-        "from lagwise.cli import main; main()",
-        "lds",
-        str(store / "store"),
-        "-o",
-        str(store / "cut"),
-        "--dim",
-        "3",
-        "--iterations",
-        "1000000",
-        "--tol",
-        "0",
-        "--checkpoint",
-        str(store / "run"),
-        "--force",
-    ]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    while not (store / "run").exists():
-        assert process.poll() is None
-        time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=30)
-    assert process.returncode == 130, errors
+    options = ["--dim", "3", "--tol", "0", "--checkpoint", str(store / "run"), "--force"]
+    command = [sys.executable, "-c", INTERRUPTED, "lds", str(store / "store"), "-o", str(store / "cut"), *options]
+    done = subprocess.run(command, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert done.returncode == 130, done.stderr
     model = lw.load(store / "cut")
     assert model.interrupted_ and model.transform(["w00"]).shape == (1, 3)
     assert not [name for name in os.listdir(store) if name.endswith(".tmp")]
