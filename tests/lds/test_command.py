@@ -90,6 +90,7 @@ def save_then_interrupt(*arguments):
     if len(times) == 3:
         os.kill(os.getpid(), signal.SIGINT)
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background inherits that it is ignored
 fitting.save_checkpoint = save_then_interrupt
 main()
 """
