@@ -200,7 +200,7 @@ def test_inference_against_sgemm(benchmark, h, tmp_path):
     edges = np.concatenate([[0], np.cumsum(rng.integers(5, 60, T // 25))])
     edges = np.append(edges[edges < T], T)
     rows, plain = np.empty((few, h), np.float32), np.empty((few, h), np.float32)
-    wide, doubles = plain.astype(np.float64), [X.astype(np.float64) for X in (rec.H, rec.J, rec.F, table)]
+    wide, doubles = np.empty((few, h)), [X.astype(np.float64) for X in (rec.H, rec.J, rec.F, table)]
 
     def walk(H, J, F, table, out):
         x = np.zeros(h, out.dtype)
