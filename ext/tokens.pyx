@@ -226,7 +226,8 @@ cdef class WordTable:
                     written += length
                     out[written] = marks[0]
                     length = places[labels[j] + 1] - places[labels[j]]
-                    memcpy(&out[written + 1], &names[places[labels[j]]], length)
+                    if length:  # an empty name may stand behind the last byte
+                        memcpy(&out[written + 1], &names[places[labels[j]]], length)
                     written += 1 + length
                     out[written] = marks[1] if j + 1 < end else marks[2]
                     written += 1
