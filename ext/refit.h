@@ -24,9 +24,22 @@ LAGWISE_INLINE float lw_refit_dot(const lw_vec_float *a, const lw_vec_float *b, 
   return lw_lanes(sum);
 }
 
-/* out = x + sum_p (extra[p] (c_p . x) - target[p]) c_p over the contexts c_p = contexts[indices[p]] of one row;
- * target is left out where it is NULL. */
+/* Over the contexts c_p = contexts[indices[p]] of one row. */
 #define LW_DEFINE_REFIT(NAME, INDEX)                                                                                  \
+  /* The next four contexts, and their products with x lane by lane; those to come are fetched, `left` from here. */  \
+  LAGWISE_INLINE void NAME##_dots(const INDEX *indices, int64_t left, const lw_vec_float *contexts, int vectors,      \
+                                  const lw_vec_float *x, const lw_vec_float *c[4], lw_vec_float dots[4]) {            \
+    for (int q = 0; q < 4; q++) {                                                                                     \
+      c[q] = contexts + (ptrdiff_t)indices[q] * vectors;                                                              \
+      if (q + LW_AHEAD < left) {                                                                                      \
+        const lw_vec_float *next = contexts + (ptrdiff_t)indices[q + LW_AHEAD] * vectors;                             \
+        for (int v = 0; v < vectors; v++) LAGWISE_PREFETCH(next + v);                                                 \
+      }                                                                                                               \
+    }                                                                                                                 \
+    for (int v = 0; v < vectors; v++)                                                                                 \
+      for (int q = 0; q < 4; q++) dots[q] += c[q][v] * x[v];                                                          \
+  }                                                                                                                   \
+  /* out = x + sum_p (extra[p] (c_p . x) - target[p]) c_p; target is left out where it is NULL. */                    \
   LAGWISE_INLINE void NAME##_apply(const float *extra, const float *target, const INDEX *indices, int64_t length,     \
                                    int64_t ahead, const lw_vec_float *contexts, int vectors, const lw_vec_float *x,   \
                                    lw_vec_float *out) {                                                               \
@@ -36,15 +49,7 @@ LAGWISE_INLINE float lw_refit_dot(const lw_vec_float *a, const lw_vec_float *b, 
       const lw_vec_float *c[4];                                                                                       \
       lw_vec_float dots[4] = {{0}};                                                                                   \
       float f[4];                                                                                                     \
-      for (int q = 0; q < 4; q++) {                                                                                   \
-        c[q] = contexts + (ptrdiff_t)indices[p + q] * vectors;                                                        \
-        if (p + q + LW_AHEAD < ahead) {                                                                               \
-          const lw_vec_float *next = contexts + (ptrdiff_t)indices[p + q + LW_AHEAD] * vectors;                       \
-          for (int v = 0; v < vectors; v++) LAGWISE_PREFETCH(next + v);                                               \
-        }                                                                                                             \
-      }                                                                                                               \
-      for (int v = 0; v < vectors; v++)                                                                               \
-        for (int q = 0; q < 4; q++) dots[q] += c[q][v] * x[v];                                                        \
+      NAME##_dots(indices + p, ahead - p, contexts, vectors, x, c, dots);                                             \
       for (int q = 0; q < 4; q++) f[q] = extra[p + q] * lw_lanes(dots[q]) - (target ? target[p + q] : 0);             \
       for (int v = 0; v < vectors; v++)                                                                               \
         out[v] += (c[0][v] * f[0] + c[1][v] * f[1]) + (c[2][v] * f[2] + c[3][v] * f[3]);                              \
@@ -64,15 +69,7 @@ LAGWISE_INLINE float lw_refit_dot(const lw_vec_float *a, const lw_vec_float *b, 
       const lw_vec_float *c[4];                                                                                       \
       lw_vec_float dots[4] = {{0}};                                                                                   \
       float part = 0;                                                                                                 \
-      for (int q = 0; q < 4; q++) {                                                                                   \
-        c[q] = contexts + (ptrdiff_t)indices[p + q] * vectors;                                                        \
-        if (p + q + LW_AHEAD < ahead) {                                                                               \
-          const lw_vec_float *next = contexts + (ptrdiff_t)indices[p + q + LW_AHEAD] * vectors;                       \
-          for (int v = 0; v < vectors; v++) LAGWISE_PREFETCH(next + v);                                               \
-        }                                                                                                             \
-      }                                                                                                               \
-      for (int v = 0; v < vectors; v++)                                                                               \
-        for (int q = 0; q < 4; q++) dots[q] += c[q][v] * x[v];                                                        \
+      NAME##_dots(indices + p, ahead - p, contexts, vectors, x, c, dots);                                             \
       for (int q = 0; q < 4; q++) {                                                                                   \
         const float dot = lw_lanes(dots[q]);                                                                          \
         part += extra[p + q] * dot * dot;                                                                             \

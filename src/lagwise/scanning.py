@@ -209,6 +209,7 @@ def scan_blocks(
 
 
 def decode_error(place: Place, block: Block, offset: int) -> UnicodeError:
+    """The error that names the file, line and byte of what is no UTF-8."""
     return UnicodeError(place.message(block, offset))
 
 

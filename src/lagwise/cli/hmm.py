@@ -259,10 +259,10 @@ def evaluate(
     names, confusion = result["tags"], result["confusion"]
     strange = int(confusion[len(found.tags_) :].sum())
     if 2 * strange > result["n_tokens"]:
-        print(
+        _app.say(
             f"lagwise: warning: {strange} of {result['n_tokens']} tokens have tags that the tagger does not know, such as "
             f"{names[len(found.tags_)]!r}: is --column {column} the column it was trained on?",
-            file=sys.stderr,
+            quiet,
         )
     if json:
         _app.emit({**result, "confusion": confusion.tolist()})

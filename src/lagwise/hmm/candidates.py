@@ -39,14 +39,6 @@ class Candidates:
         first = np.concatenate(([0], np.cumsum(np.count_nonzero(keep, axis=1)))).astype(np.int64)
         return cls(first, np.nonzero(keep)[1].astype(np.int32), -log_table[keep])
 
-    def __add__(self, other: Candidates) -> Candidates:
-        """The rows of both."""
-        return Candidates(
-            np.concatenate((self.first, self.first[-1] + other.first[1:])),
-            np.concatenate((self.states, other.states)),
-            np.concatenate((self.costs, other.costs)),
-        )
-
 
 def dominance_margins(logs: dict[str, np.ndarray]) -> np.ndarray:
     """By how much the rest of an order-2 path can prefer state c to state d, nats, (K, K) at [c, d]; >= 0.

@@ -195,48 +195,34 @@ def soft_em(
     stop: threading.Event | None = None,
 ) -> None:
     """Baum-Welch. `run.history` holds log-likelihood + log-prior before each M step."""
-    with Workers(n_threads) as workers:
-        _climb(run, data, offsets, constraints, n_iter, tol, workers, report, stop)
-
-
-def _climb(
-    run: Run,
-    data: EmissionRows,
-    offsets: np.ndarray,
-    constraints: Constraints,
-    n_iter: int,
-    tol: float,
-    workers: Workers,
-    report: Callable[[Run], None],
-    stop: threading.Event | None,
-) -> None:
     K, order, has_stop = run.parameters.n_states, run.parameters.order, run.parameters.stop is not None
     plan = Plan(data.rows, offsets, K, data.n_rows, order)
     n_tokens = max(data.rows.size, 1)
-    while True:
-        table = data.table(run.parameters.emission, workers, plan.kept("table", (data.n_rows, K)))
-        packed = Packed.of(run.parameters, table, plan, workers)
-        loglik, counts, _ = forward_backward(plan, packed, workers, stop=stop)
-        if np.any(loglik == -np.inf):
-            i = int(np.argmax(loglik == -np.inf))
-            raise ValueError(impossible_message(packed.logs, data.rows[offsets[i] : offsets[i + 1]], i))
-        run.record(float(np.sum(loglik)) + log_prior(run.parameters, constraints))
-        # tol=0 asks for every iteration: a gain that is lost in rounding does not stop it
-        if tol > 0 and len(run.history) > 1 and (run.history[-1] - run.history[-2]) / n_tokens < tol:
-            run.converged = True
-            return
-        assert counts is not None
-        run.parameters, run.empty = maximize(
-            dataclasses.replace(counts, emission=data.fold(counts.emission)),
-            run.parameters,
-            constraints,
-            has_stop,
-            workers,
-        )
-        run.n_iter += 1
-        report(run)
-        if run.n_iter >= n_iter:
-            return
+    with Workers(n_threads) as workers:
+        while True:
+            table = data.table(run.parameters.emission, workers, plan.kept("table", (data.n_rows, K)))
+            packed = Packed.of(run.parameters, table, plan, workers)
+            loglik, counts, _ = forward_backward(plan, packed, workers, stop=stop)
+            if np.any(loglik == -np.inf):
+                i = int(np.argmax(loglik == -np.inf))
+                raise ValueError(impossible_message(packed.logs, data.rows[offsets[i] : offsets[i + 1]], i))
+            run.record(float(np.sum(loglik)) + log_prior(run.parameters, constraints))
+            # tol=0 asks for every iteration: a gain that is lost in rounding does not stop it
+            if tol > 0 and len(run.history) > 1 and (run.history[-1] - run.history[-2]) / n_tokens < tol:
+                run.converged = True
+                return
+            assert counts is not None
+            run.parameters, run.empty = maximize(
+                dataclasses.replace(counts, emission=data.fold(counts.emission)),
+                run.parameters,
+                constraints,
+                has_stop,
+                workers,
+            )
+            run.n_iter += 1
+            report(run)
+            if run.n_iter >= n_iter:
+                return
 
 
 def hard_em(

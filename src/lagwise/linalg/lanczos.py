@@ -295,11 +295,8 @@ class _Lanczos:
         """Keep the leading Ritz vectors, and go on from a random block: it reaches copies that the first one did not."""
         self._restart()
         self.T[self.size :] = self.T[:, self.size :] = 0
-        X = self.rng.standard_normal((self.n, self.block)).astype(self.dtype)
-        basis = self.Q[:, : self.size]
-        for _ in range(2):
-            self.panels.subtract(X, basis, self.panels.inner(basis, X))
-            self.panels.qr(X)
+        X = np.empty((self.n, self.block), dtype=self.dtype)
+        self._randomise(X, np.arange(self.block))
         self.Q[:, self.size : self.size + self.block] = X
 
     def _extend(self) -> None:
@@ -338,13 +335,18 @@ class _Lanczos:
         dead = np.flatnonzero(left <= 4 * eps * scale)
         if len(dead):
             R[dead] = 0
-            W[:, dead] = self.rng.standard_normal((self.n, len(dead))).astype(self.dtype)
-            for _ in range(2):
-                if self.size:
-                    self.panels.subtract(W, basis, self.panels.inner(basis, W))
-                signs = np.diag(self.panels.qr(W))
-                W *= np.where(signs < 0, -1, 1).astype(self.dtype)
+            self._randomise(W, dead)
         return R
+
+    def _randomise(self, W: np.ndarray, columns: np.ndarray) -> None:
+        """Put random columns into a block, which is then orthonormal and orthogonal to the basis; the others stay."""
+        W[:, columns] = self.rng.standard_normal((self.n, len(columns))).astype(self.dtype)
+        basis = self.Q[:, : self.size]
+        for _ in range(2):
+            if self.size:
+                self.panels.subtract(W, basis, self.panels.inner(basis, W))
+            signs = np.diag(self.panels.qr(W))
+            W *= np.where(signs < 0, -1, 1).astype(self.dtype)
 
     def ritz(self) -> tuple[np.ndarray, np.ndarray]:
         """The k leading Ritz values and the coordinates of their vectors in the basis."""
