@@ -10,10 +10,13 @@ import numpy as np
 import pytest
 
 from lagwise._threads import available_cores, single_threaded_blas
-from lagwise.lds import TextCovariances, asos, inference, subspace
+from lagwise.lds import TextCovariances, asos, subspace
 from lagwise.lds.inference import Recursion
+from lagwise.lds.kalman import steady_state
+from lagwise.lds.parameters import Observation
 from lagwise.lds.starts import choose_start
 from lagwise.lds.statistics import Covariances
+from lagwise.lds.two_sided import TwoSided, smooth_words
 
 from .common import SMOKE, versus
 from .lds_store import lds_store
@@ -194,8 +197,12 @@ def test_inference_against_sgemm(benchmark, h, tmp_path):
     rng = np.random.default_rng(0)
     V, T, few = 20_000, 20_000 if SMOKE else 2_000_000, 3000
     table = rng.standard_normal((V, h)).astype(np.float32)
-    A, J = (X * 0.8 / np.abs(np.linalg.eigvals(X)).max() for X in rng.standard_normal((2, h, h)))
-    rec = Recursion(*(np.ascontiguousarray(X, dtype=np.float32) for X in (A, 0.9 * A, J, np.eye(h) - J @ A)))
+    A, Q, G = rng.standard_normal((3, h, h))
+    A, zero = A * 0.9 / np.abs(np.linalg.eigvals(A)).max(), np.zeros((h, h))
+    observation = Observation(zero, G @ G.T / h, zero, zero, np.zeros(h), 0.0, 0.0, h, 0.0)
+    state = steady_state(A, Q @ Q.T / h + np.eye(h), observation)
+    rec, both = Recursion.of(A, state, np.float32), TwoSided.of(state, np.float32)
+    turned = (table @ both.P.T).astype(np.float32)
     ids = rng.integers(0, V, T).astype(np.int32)
     edges = np.concatenate([[0], np.cumsum(rng.integers(5, 60, T // 25))])
     edges = np.append(edges[edges < T], T)
@@ -214,8 +221,7 @@ def test_inference_against_sgemm(benchmark, h, tmp_path):
         walk(rec.H, rec.J, rec.F, table, plain)
 
     def states(offsets, ids, out):
-        inference.filter_sequences(rec, table, ids, offsets, out, THREADS)
-        inference.smooth_sequences(rec, offsets, out, THREADS)
+        smooth_words(both, turned, ids, offsets, out, THREADS)
 
     states(np.array([0, few]), ids[:few], rows)
     loop()

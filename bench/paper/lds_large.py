@@ -62,7 +62,7 @@ def main() -> None:
         print(f"{stage}: {time.perf_counter() - began:.0f} s, peak {peak / 2**30:.2f} GiB", flush=True)
     for model in (ssid, em):
         table = CACHE / f"{model.name}.txt"
-        run([*lagwise, "dynamics", str(model), "--pairs", "12", "--top", "6"], stdout=table)
+        run([*lagwise, "dynamics", str(model), "--pairs", "80", "--top", "6", "--rank", "correlation"], stdout=table)
         print(f"\n{model.name}\n{table.read_text()}", flush=True)
 
 

@@ -1,6 +1,6 @@
 """Part-of-speech tagging by one token's embedding: SSID, EM, CBOW and SGNS on the same ids (UD English EWT).
 
-python -m bench.paper.lds_tagging [--group main|peers|steps|noise|starts|emission] [--part dev|test] [--seeds 5] [--fine]
+python -m bench.paper.lds_tagging [--group main|peers|steps|noise|starts|emission] [--part dev|test] [--seeds 5] [--fine] [--lines N]
 
 Trains on the first lines of the Wikipedia corpus (``corpus`` of bench/common.py), tags UD EWT train -> test, each
 sentence a sequence, with ``MLPClassifier((25,))`` on standardised columns. Settings are chosen with ``--part dev``;
@@ -28,6 +28,12 @@ from bench.common import CACHE, SHARED, corpus
 from bench.lds_store import LINES, lds_store
 
 Sentences = list[list[str]]
+TWINS = {  # features of different groups that are the same model
+    "SSID whitened, 0 iterations": "SSID smoothed",
+    "C from block, 0 iterations": "SSID smoothed",
+    "SSID whitened, 20 iterations": "full noise, 20 iterations",
+    "C from block, 20 iterations": "full noise, 20 iterations",
+}
 
 
 def read_tagged(part: str, fine: bool) -> tuple[Sentences, np.ndarray]:
@@ -88,7 +94,7 @@ class Workshop:
 
     def __init__(self, options: argparse.Namespace):
         self.options = options
-        self.text = corpus(options.lines, clean=False)
+        self.text = corpus(options.lines or None, clean=False)
         self.name = f"lds-{options.lines}-{options.vocabulary}"
         self.counts = lds_store(options.lines, options.vocabulary)
         self.vocabulary = self.counts.vocabulary
@@ -159,6 +165,9 @@ def features(workshop: Workshop) -> dict[str, Callable[[Sentences], np.ndarray]]
         vectors = model.type_vectors() if whole else unit(model.type_vectors())
         return lambda sentences: np.hstack([model.transform(sentences, **how), workshop.types(vectors, sentences)])
 
+    def vectors_of(sg: int, epochs: int, dim: int, sentences: Sentences) -> np.ndarray:
+        return workshop.types(workshop.peer(sg, epochs, dim), sentences)
+
     groups = options.group.split(",")
     if "main" in groups:
         em = workshop.model()
@@ -174,7 +183,7 @@ def features(workshop: Workshop) -> dict[str, Callable[[Sentences], np.ndarray]]
             ("SGNS", 1, 3, options.dim),
             ("CBOW, twice the dimension", 0, 5, 2 * options.dim),
         ):
-            out[name] = partial(workshop.types, workshop.peer(sg, epochs, dim))
+            out[name] = partial(vectors_of, sg, epochs, dim)
     if "steps" in groups:
         for steps in (10, 20, 40, 80):
             out[f"EM smoothed, {steps} iterations"] = smoothed(workshop.model(steps))
@@ -194,7 +203,7 @@ def features(workshop: Workshop) -> dict[str, Callable[[Sentences], np.ndarray]]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--lines", type=int, default=LINES)
+    parser.add_argument("--lines", type=int, default=LINES, help="first lines of the corpus; 0: all")
     parser.add_argument("--vocabulary", type=int, default=20_000)
     parser.add_argument("--dim", type=int, default=100)
     parser.add_argument("--pseudocount", type=float, default=50)
@@ -203,6 +212,7 @@ def main() -> None:
     parser.add_argument("--ssid-lags", type=int, default=4)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--epochs", type=int, default=200, help="most epochs of the network (200: scikit-learn's)")
+    parser.add_argument("--jobs", type=int, default=2, help="networks trained at a time")
     parser.add_argument("--part", default="test", choices=["dev", "test"])
     parser.add_argument("--group", default="main", help="comma-separated: main, peers, steps, noise, starts, emission")
     parser.add_argument("--fine", action="store_true", help="the fine tags instead of the universal")
@@ -220,12 +230,14 @@ def main() -> None:
     print(f"{len(tags)} tokens -> {len(gold)} of {options.part}, {len(set(tags))} tags, {options.seeds} seeds")
     for name, embed in features(workshop).items():
         about = f"{options.part}-{'fine' if options.fine else 'universal'}-{options.iterations}-{options.dim}"
+        about += "" if options.lines == LINES else f"-{options.lines}"
+        title = "".join(c if c.isalnum() else "_" for c in TWINS.get(name, name))
         files = [
-            folder / f"{about}-{''.join(c if c.isalnum() else '_' for c in name)}-{options.epochs}-{seed}.npy"
+            folder / f"{about}-{title}-{options.epochs}-{seed}.npy"
             for seed in range(options.seeds)
         ]
         X, Xt = (None, None) if all(file.exists() for file in files) else (embed(train), embed(test))
-        guesses = Parallel(n_jobs=2)(
+        guesses = Parallel(n_jobs=options.jobs)(
             delayed(guess)(file, X, tags, Xt, seed, options.epochs) for seed, file in enumerate(files)
         )
         right[name] = np.array([guess == gold for guess in guesses])

@@ -1,6 +1,6 @@
 """The SENS paper on the Wikipedia corpus: its table, Figure 1, psd and random negatives, as Markdown and a PNG.
 
-    python -m bench.paper.sens --output FOLDER [--lines N] [--paper-vocabulary] [--peers] [--dim 100]
+    python -m bench.paper.sens --output FOLDER [--lines N] [--paper-vocabulary] [--peers] [--rows NAMES] [--dim 100]
 
 Counts once (window 10, flat, as lags), then fits every row from the same store. With --peers CBOW and SGNS are trained
 by gensim on the same text; GloVe is run where the environment variable GLOVE names the folder of its programs. Every
@@ -53,6 +53,7 @@ ROWS: dict[str, dict[str, Any]] = {
 }
 
 
+PEERS = ("SGNS", "CBOW", "GloVe")
 TOLERANCE = 1e-3  # of the eigenpairs; the scores are those of 1e-4 to the third digit
 
 
@@ -141,13 +142,16 @@ def word2vec(text: Path, dim: int, skip_gram: int) -> dict[str, Any]:
     return {**measure(lw.WordVectors.from_gensim(model.wv)), "seconds": seconds}
 
 
-def peers(text: Path, dim: int, results: Results) -> None:
+def peers(text: Path, dim: int, results: Results, wanted: list[str]) -> None:
     """CBOW and SGNS of gensim where it is installed, and GloVe where its programs are."""
     if importlib.util.find_spec("gensim") is None:
         print("gensim is not installed: no CBOW and SGNS")
     else:
         for name, skip_gram in (("SGNS", 1), ("CBOW", 0)):
-            results.get("rows", name, lambda: word2vec(text, dim, skip_gram))  # noqa: B023
+            if name in wanted:
+                results.get("rows", name, lambda: word2vec(text, dim, skip_gram))  # noqa: B023
+    if "GloVe" not in wanted:
+        return
     if os.environ.get("GLOVE"):
         results.get("rows", "GloVe", lambda: _glove(text, dim, Path(os.environ["GLOVE"])))
     else:
@@ -287,6 +291,7 @@ def main() -> None:
         "--paper-vocabulary", action="store_true", help="letters only, known words or more than 3000 times"
     )
     parser.add_argument("--wordlist", type=Path, help="known words, for --paper-vocabulary")
+    parser.add_argument("--rows", help="semicolon-separated names of rows (default: all)")
     parser.add_argument("--no-figure", action="store_true")
     parser.add_argument("--peers", action="store_true")
     arguments = parser.parse_args()
@@ -298,10 +303,11 @@ def main() -> None:
     store = lw.count(text, max_lag=max(arguments.window, 7), **options)
     print(f"{len(store.vocabulary)} words of {store.n_tokens} tokens", flush=True)
     results = Results(arguments.output / "sens.json")
-    for name, settings in ROWS.items():
+    wanted = arguments.rows.split(";") if arguments.rows else [*ROWS, *PEERS]
+    for name, settings in ((name, ROWS[name]) for name in wanted if name in ROWS):
         results.get("rows", name, lambda: fit(store, arguments.dim, arguments.window, **settings)[1])  # noqa: B023
     if arguments.peers:
-        peers(text, arguments.dim, results)
+        peers(text, arguments.dim, results, wanted)
     (arguments.output / "sens.md").write_text(table(results.found["rows"]))
     if not arguments.no_figure:
         points = alphas(store, arguments.dim, arguments.window, results)

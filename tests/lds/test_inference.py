@@ -4,7 +4,11 @@ import numpy as np
 import pytest
 
 from lagwise.lds import inference
-from lagwise.lds.inference import MISSING, Pieces, Recursion
+from lagwise.lds.inference import MISSING, Recursion
+from lagwise.lds.kalman import steady_state
+from lagwise.lds.parameters import Observation
+from lagwise.lds.pieces import Pieces
+from lagwise.lds.two_sided import TwoSided, smooth_words
 
 
 def model(h, dtype, radius=0.9, seed=0):
@@ -83,3 +87,67 @@ def test_cut_covers_every_row_once():
     rows = np.concatenate([np.arange(b, b + n) for b, n in zip(pieces.begins, pieces.lengths)])
     np.testing.assert_array_equal(rows, np.arange(300))
     assert pieces.first.sum() == pieces.last.sum() == 3
+
+
+def steady_model(h, radius, seed=0):
+    """A, steady state of a random model."""
+    rng = np.random.default_rng(seed)
+    A, Q, G = rng.standard_normal((3, h, h))
+    A *= radius / np.abs(np.linalg.eigvals(A)).max()
+    zero = np.zeros((h, h))
+    observation = Observation(zero, 0.1 * G @ G.T, zero, zero, np.zeros(h), 0.0, 0.0, h, 0.0)
+    return A, steady_state(A, Q @ Q.T + 0.1 * np.eye(h), observation)
+
+
+@pytest.mark.parametrize("h", [1, 3, 17])
+@pytest.mark.parametrize("piece", [None, 1, 2, 5, 64])
+@pytest.mark.parametrize("radius", [0.5, 0.99])
+def test_two_sided_smoothing_equals_filter_and_smoother(h, piece, radius):
+    rng = np.random.default_rng(1)
+    lengths = np.array([0, 3, 1, 0, 700, 20, 2, 64, 63, 65, 0])
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    ids = rng.integers(0, 9, offsets[-1]).astype(np.int32)
+    A, state = steady_model(h, radius)
+    table = rng.standard_normal((9, h))
+    want = plain(Recursion.of(A, state, np.float64), table, ids, offsets, "smoothed")
+    both = TwoSided.of(state, np.float64)
+    np.testing.assert_allclose(both.P @ state.Sigma_0, state.Sigma_s, rtol=0, atol=1e-11 * np.abs(state.Sigma_s).max())
+    results = []
+    for threads in (1, 2):
+        out = np.full((len(ids), h), np.nan)
+        smooth_words(both, table @ both.P.T, ids, offsets, out, threads, piece)
+        np.testing.assert_allclose(out, want, rtol=0, atol=1e-12 * np.abs(want).max())
+        results.append(out.tobytes())
+    assert results[0] == results[1]
+
+
+def test_two_sided_smoothing_of_many_sequences_in_float32():
+    rng = np.random.default_rng(2)
+    offsets = np.concatenate([[0], np.cumsum(rng.integers(0, 90, 3000))])
+    ids = rng.integers(0, 9, offsets[-1])
+    A, state = steady_model(8, 0.95)
+    both, table = TwoSided.of(state, np.float32), rng.standard_normal((9, 8))
+    want = plain(Recursion.of(A, state, np.float64), table, ids, offsets, "smoothed")
+    results = []
+    for threads in (1, 2, 3):
+        out = np.empty((len(ids), 8), np.float32)
+        smooth_words(both, (table @ both.P.T).astype(np.float32), ids, offsets, out, threads)
+        results.append(out.tobytes())
+    assert results[0] == results[1] == results[2]
+    np.testing.assert_allclose(out, want, rtol=0, atol=1e-5 * np.abs(want).max())
+
+
+def test_two_sided_smoothing_of_nothing():
+    both = TwoSided.of(steady_model(3, 0.9)[1], np.float64)
+    for offsets in ([0], [0, 0], [0, 0, 0]):
+        smooth_words(both, np.zeros((1, 3)), np.zeros(0, np.int32), np.array(offsets), np.zeros((0, 3)))
+
+
+def test_where_later_words_settle_everything_the_plain_recursions_are_used():
+    """A delay line: the state is seen well three steps later, so hardly any of the filter's uncertainty remains."""
+    h = 4
+    A = np.diag(np.ones(h - 1), -1) * 0.99
+    G, zero = np.zeros((h, h)), np.zeros((h, h))
+    G[-1, -1] = 1e6
+    observation = Observation(zero, G, zero, zero, np.zeros(h), 0.0, 0.0, h, 0.0)
+    assert TwoSided.of(steady_state(A, np.diag([1.0, 0, 0, 0]) + 1e-9 * np.eye(h), observation), np.float64) is None

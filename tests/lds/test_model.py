@@ -643,7 +643,18 @@ def test_dynamics(fitted):
     result = fitted.dynamics(top=4, n_pairs=2)
     assert len(result.pairs) == 2 and len(result.pairs[0].now) == 4
     np.testing.assert_allclose(result.half_lives, np.log(0.5) / np.log(np.abs(result.eigenvalues)), rtol=1e-9)
-    assert fitted.dynamics(rank="lift", n_pairs=1).pairs[0].gain == result.pairs[0].gain
+    values, vectors = np.linalg.eigh(fitted._readout.S_xx)
+    root = vectors * np.sqrt(values) @ vectors.T  # the state in which E[xx'] = 1 is root^-1 x
+    gains, after = np.linalg.svd(np.linalg.solve(root, fitted.A_ @ root))[1:]
+    weights = fitted.C_ @ root @ after[0]
+    q = fitted._readout.space.q
+    for rank, scale in (("raw", q), ("correlation", 1), ("lift", 1 / q)):
+        pair = fitted.dynamics(4, 1, rank).pairs[0]
+        order = [fitted.vocabulary_[i] for i in np.argsort(scale * weights)]
+        assert pair.gain == pytest.approx(gains[0], rel=1e-9)
+        assert {tuple(pair.now), tuple(pair.now_opposite)} == {tuple(order[:4]), tuple(order[:-5:-1])}
+    with pytest.raises(ValueError, match="rank is 'count'"):
+        fitted.dynamics(rank="count")
 
 
 @pytest.mark.parametrize("noise", ["full", "diagonal", "spherical", "bohning"])

@@ -164,7 +164,7 @@ def dynamics(
     model: Model,
     top: Annotated[int, typer.Option(min=1, help="Words a side.")] = 8,
     pairs: Annotated[int, typer.Option(min=1, help="How many pairs.")] = 10,
-    rank: Annotated[str, typer.Option(help="Order words by raw or lift.")] = "raw",
+    rank: Annotated[str, typer.Option(help="Order words by raw, correlation or lift.")] = "raw",
     json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,

@@ -1,26 +1,16 @@
-"""Filtered, smoothed and predicted states of many sequences, or of one long one cut into pieces.
-
-Pieces run side by side as lanes of one matrix product a step. A piece starts from zero; what the state before it adds
-is H^t times a carry, which dies out: it is added until it no longer changes a digit, and handed on to the next piece
-where it lives longer than the piece. The result does not depend on the cut beyond rounding, nor on threads at all.
-"""
+"""Filtered, smoothed and predicted states of many sequences, or of one long one cut into pieces (`lds.pieces`)."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._threads import resolve_threads, single_threaded_blas
 from .kalman import SteadyState
+from .pieces import SLICE_FLOPS, Pieces, groups, run, settle, slices
 
-LANES = 512
-SLICE_FLOPS = 2e9  # about a tenth of a second: how long a kernel may run before it lets Ctrl-C in
 MISSING = -2
-CHECK_EVERY = 16
 ROWS = 8192  # rows of one plain product
 
 
@@ -35,30 +25,6 @@ class Recursion(NamedTuple):
     @classmethod
     def of(cls, A: np.ndarray, state: SteadyState, dtype: Any) -> Recursion:
         return cls(*(np.ascontiguousarray(X, dtype=dtype) for X in (A, state.H, state.J, state.F)))
-
-
-class Pieces(NamedTuple):
-    """Sequences cut into pieces; int64 arrays of shape (n_pieces,), in the order of the text.
-
-    `first` and `last` say whether a piece begins or ends its sequence.
-    """
-
-    begins: np.ndarray
-    lengths: np.ndarray
-    first: np.ndarray
-    last: np.ndarray
-
-    @classmethod
-    def cut(cls, offsets: np.ndarray, length: int | None = None) -> Pieces:
-        total = int(offsets[-1])
-        if length is None:
-            length = int(np.clip(-(-total // (2 * LANES)), 64, 8192))
-        sizes = np.diff(offsets)
-        counts = -(-sizes // length)
-        owner = np.repeat(np.arange(len(sizes)), counts)
-        number = np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
-        begins = offsets[:-1][owner] + number * length
-        return cls(begins, np.minimum(length, offsets[1:][owner] - begins), number == 0, number == counts[owner] - 1)
 
 
 def filter_sequences(
@@ -103,7 +69,7 @@ def smooth_sequences(
         if not stopped():
             states[rows] = states[rows] @ FT
 
-    _run(turn, [slice(first, first + ROWS) for first in range(0, len(states), ROWS)], n_threads)
+    run(turn, [slice(first, first + ROWS) for first in range(0, len(states), ROWS)], n_threads)
     everything = np.zeros(0, dtype=np.int32)
     _walk(recursion.J, recursion.A, states, everything, offsets, -1, starts, states, n_threads, piece_length)
 
@@ -137,7 +103,7 @@ def _walk(
         if len(starts):
             X[leading] = starts[order[lanes[leading]]]
         Y = np.empty_like(X)
-        for t0, t1 in _slices(len(lanes), lengths[0], 2 * h * h):
+        for t0, t1 in slices(len(lanes), lengths[0], 2 * h * h):
             if stopped():
                 return
             kernels.advance_lanes(table, ids, MISSING, begins, lengths, direction, RT, AT, t0, t1, X, Y, states)
@@ -147,11 +113,11 @@ def _walk(
             ids, MISSING, pieces.begins[lanes], pieces.lengths[lanes], direction, RT, AT, t0, t1, Z, Y, states
         )
 
-    _run(local, _groups(pieces.lengths), n_threads)
+    run(local, groups(pieces.lengths), n_threads)
     heirs = np.flatnonzero(~leads)
     before = heirs - direction
     owed = states[pieces.begins[before] + (pieces.lengths[before] - 1 if direction > 0 else 0)]
-    _settle(advance, pieces, heirs, owed, direction, n_threads)
+    settle(advance, pieces, heirs, owed, direction, n_threads)
 
 
 def predict_from_filtered(recursion: Recursion, offsets: np.ndarray, states: np.ndarray) -> None:
@@ -163,71 +129,3 @@ def predict_from_filtered(recursion: Recursion, offsets: np.ndarray, states: np.
         source = states[max(start - 1, 0) : stop - 1] @ recursion.A.T
         states[max(start, 1) : stop] = source
     states[starts] = 0
-
-
-def _groups(lengths: np.ndarray) -> list[np.ndarray]:
-    order = np.argsort(-lengths, kind="stable")
-    return [order[i : i + LANES] for i in range(0, len(order), LANES)]
-
-
-def _slices(n_lanes: int, longest: int, flops: int) -> list[tuple[int, int]]:
-    step = max(CHECK_EVERY, int(SLICE_FLOPS / (flops * max(n_lanes, 1))))
-    return [(t, min(t + step, int(longest))) for t in range(0, int(longest), step)]
-
-
-def _run(work: Callable[[Any, Callable[[], bool]], None], groups: list[Any], n_threads: int | None) -> None:
-    """Run `work` on every group (lanes or rows); an interrupt stops the others at their next slice."""
-    with single_threaded_blas():
-        threads = min(resolve_threads(n_threads), len(groups))
-        if threads < 2:
-            for lanes in groups:
-                work(lanes, lambda: False)
-            return
-        stop = threading.Event()
-        pool = ThreadPoolExecutor(threads)
-        try:
-            for future in [pool.submit(work, lanes, stop.is_set) for lanes in groups]:
-                future.result()
-        finally:
-            stop.set()
-            pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _settle(
-    advance: Callable[[np.ndarray, int, int, np.ndarray, np.ndarray], None],
-    pieces: Pieces,
-    heirs: np.ndarray,
-    carries: np.ndarray,
-    direction: int,
-    n_threads: int | None,
-) -> None:
-    """Add the carries to the pieces `heirs`; what outlives a piece goes on to the piece after (before) it."""
-    carries = np.array(carries)
-    if len(heirs) == 0:
-        return
-    negligible = 0.01 * np.finfo(carries.dtype).eps * max(float(np.abs(carries).max()), np.finfo(carries.dtype).tiny)
-    while len(heirs):
-        left = np.zeros_like(carries)
-
-        def work(
-            part: np.ndarray,
-            stopped: Callable[[], bool],
-            heirs: np.ndarray = heirs,
-            carries: np.ndarray = carries,
-            left: np.ndarray = left,
-        ) -> None:
-            Z = np.ascontiguousarray(carries[part])
-            Y = np.empty_like(Z)
-            lanes, t = heirs[part], 0
-            lengths = pieces.lengths[lanes]
-            while t < lengths[0] and not stopped():
-                advance(lanes, t, t + CHECK_EVERY, Z, Y)
-                t += CHECK_EVERY
-                if np.abs(Z).max() <= negligible:
-                    return
-            left[part] = Z
-
-        _run(work, _groups(pieces.lengths[heirs]), n_threads)
-        alive = np.abs(left).max(axis=1) > negligible
-        alive &= ~(pieces.last if direction > 0 else pieces.first)[heirs]
-        heirs, carries = heirs[alive] + direction, left[alive]

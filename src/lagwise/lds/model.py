@@ -313,11 +313,12 @@ class LDS(Learner):
             Words a side.
         n_pairs : int or None
             How many pairs; all by default.
-        rank : {"raw", "lift"}
-            Order words by the change of their probability, or by that change relative to their frequency's root.
+        rank : {"raw", "correlation", "lift"}
+            Order words by the change of their probability (q * C v), by their correlation with the direction (C v), or
+            by the change relative to their frequency (s * C v). The first favours frequent words, the last rare ones.
         """
         check_fitted(self, "A_")
-        check_choice("rank", rank, ("raw", "lift"))
+        check_choice("rank", rank, ("raw", "correlation", "lift"))
         words = self.vocabulary_ if self.vocabulary_ is not None else [str(i) for i in range(len(self.C_))]
         return self._readout.dynamics(words, check_int("top", top, 1), n_pairs, rank)
 

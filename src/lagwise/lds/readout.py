@@ -15,6 +15,7 @@ from .kalman import steady_state
 from .parameters import Parameters, observe
 from .series import SeriesSpace, check_series
 from .statistics import WordSpace
+from .two_sided import TwoSided, smooth_words
 
 BLOCK = 16384  # tokens scored at a time
 
@@ -40,6 +41,11 @@ class Readout:
         self.recursion = Recursion.of(parameters.A, self.state, space.dtype)
 
     @cached_property
+    def two_sided(self) -> TwoSided | None:
+        """The recursions of smoothing without missing words; None where they would lose digits."""
+        return TwoSided.of(self.state, self.space.dtype)
+
+    @cached_property
     def stationary(self) -> np.ndarray:
         """Covariance of the state under A and Q alone."""
         return solve_lyapunov(self.parameters.A, self.parameters.Q)
@@ -52,8 +58,17 @@ class Readout:
     @cached_property
     def gains(self) -> np.ndarray:
         """K w of every word, (V + 1, h); the last row is the unknown word's zero."""
+        return self._gains(self.state.L)
+
+    @cached_property
+    def smoothing_gains(self) -> np.ndarray:
+        """P K w of every word, likewise (see `two_sided`)."""
+        assert self.two_sided is not None
+        return self._gains(self.two_sided.P @ self.state.L)
+
+    def _gains(self, L: np.ndarray) -> np.ndarray:
         table = np.zeros((self.space.n_features + 1, len(self.S_xx)), dtype=self.space.dtype)
-        table[:-1] = self.word_rows @ self.state.L.T
+        table[:-1] = self.word_rows @ L.T
         return table
 
     def _ids_for_filter(self, ids: np.ndarray) -> np.ndarray:
@@ -91,13 +106,22 @@ class Readout:
                 out[...] = filtered.means
                 smooth_sequences(self.recursion, offsets, out, n_threads)
             return out
-        if isinstance(self.space, SeriesSpace):
+        series = isinstance(self.space, SeriesSpace)
+        if series:
             w, missing = self._series_inputs(data)
-            table = (w @ self.observation.N) @ self.state.L.T
             ids = np.where(missing, MISSING, np.arange(len(data)))
         else:
-            table, ids = self.gains, self._ids_for_filter(data)
-        filter_sequences(self.recursion, np.ascontiguousarray(table), ids, offsets, out, n_threads)
+            ids = self._ids_for_filter(data)
+        both = self.two_sided if kind == "smoothed" and not np.any(ids == MISSING) else None
+        if series:
+            table = (w @ self.observation.N) @ (self.state.L if both is None else both.P @ self.state.L).T
+        else:
+            table = self.gains if both is None else self.smoothing_gains
+        table = np.ascontiguousarray(table)
+        if both is not None:
+            smooth_words(both, table, ids, offsets, out, n_threads)
+            return out
+        filter_sequences(self.recursion, table, ids, offsets, out, n_threads)
         if kind == "smoothed":
             smooth_sequences(self.recursion, offsets, out, n_threads)
         elif kind == "predicted":
@@ -256,7 +280,7 @@ class Readout:
         return Dynamics(pairs, eigenvalues, half_lives(eigenvalues))
 
     def _ranking(self, rank: str) -> Any:
-        if not isinstance(self.space, WordSpace):
+        if not isinstance(self.space, WordSpace) or rank == "correlation":
             return 1.0
         return self.space.q if rank == "raw" else self.space.s
 
