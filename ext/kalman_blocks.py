@@ -1,4 +1,4 @@
-"""Steady-state filter and smoother over blocks of sequences: lanes side by side, one matrix product a time step.
+"""Steady-state filter and smoother where some words are missing: lanes side by side, one matrix product a time step.
 
 A lane is a stretch of tokens, ``begins[b] .. begins[b] + lengths[b]`` (rows of `ids` and of `states`), lanes sorted by
 falling length. It is walked from its first row on (direction +1: filter) or from its last row back (-1: smoother). A
@@ -64,26 +64,3 @@ def add_carries(ids, missing, begins, lengths, direction, RT, AT, t0, t1, Z, Y, 
             for j in range(h):
                 Z[b, j] = Y[b, j]
                 states[at, j] += Y[b, j]
-
-
-@jit()
-def add_backward(table, ids, begins, lengths, JT, t0, t1, X, Y, states):
-    """b <- J b, added to its row, whose table[id] then joins b. Lanes are walked from their last row back.
-
-    IN      table (n, h), ids (T,), begins and lengths (B,) as for `advance_lanes`; JT (h, h): transpose of J, C order
-    IN/OUT  X (B, h): b of the lanes before t0, after t1;  states (T, h)
-    OUT     Y (B, h): scratch
-    """
-    n, h = len(begins), X.shape[1]
-    for t in range(t0, t1):
-        while n > 0 and lengths[n - 1] <= t:
-            n -= 1
-        if n == 0:
-            break
-        np.dot(X[:n], JT, Y[:n])
-        for b in range(n):
-            at = begins[b] + lengths[b] - 1 - t
-            word = np.int64(ids[at])
-            for j in range(h):
-                states[at, j] += Y[b, j]
-                X[b, j] = Y[b, j] + table[word, j]

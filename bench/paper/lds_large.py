@@ -33,7 +33,7 @@ def main() -> None:
     parser.add_argument("--vocabulary", type=int, default=200_000)
     parser.add_argument("--dim", type=int, default=200)
     parser.add_argument("--iterations", type=int, default=20)
-    parser.add_argument("--pseudocount", type=float, default=50)
+    parser.add_argument("--pseudocount", type=float, default=1000, help="1000: the paper's")
     parser.add_argument("--stage", nargs="+", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.stage:
@@ -44,7 +44,7 @@ def main() -> None:
     text = corpus(options.lines, clean=False)
     name = f"lds-large-{options.lines or 'all'}-{options.vocabulary}"
     store = CACHE / f"{name}-store"
-    ssid, em = (CACHE / f"{name}-{options.dim}-{n}.lds" for n in (0, options.iterations))
+    ssid, em = (CACHE / f"{name}-{options.dim}-{options.pseudocount:g}-{n}.lds" for n in (0, options.iterations))
     own = [sys.executable, "-m", "bench.paper.lds_large", "--dim", options.dim, "--pseudocount", options.pseudocount]
     settings = ["--tokenizer", "words", "--digits", "0", "--boundary", "none", "--oov", "unk", "--max-lag", "7"]
     lagwise = [sys.executable, "-m", "lagwise"]

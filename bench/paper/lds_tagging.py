@@ -1,6 +1,6 @@
 """Part-of-speech tagging by one token's embedding: SSID, EM, CBOW and SGNS on the same ids (UD English EWT).
 
-python -m bench.paper.lds_tagging [--group main|peers|steps|noise|starts|emission] [--part dev|test] [--seeds 5] [--fine] [--lines N]
+python -m bench.paper.lds_tagging [--group main|peers|steps|noise|starts|emission] [--part dev|test] [--fine] [--lines N]
 
 Trains on the first lines of the Wikipedia corpus (``corpus`` of bench/common.py), tags UD EWT train -> test, each
 sentence a sequence, with ``MLPClassifier((25,))`` on standardised columns. Settings are chosen with ``--part dev``;
@@ -232,10 +232,7 @@ def main() -> None:
         about = f"{options.part}-{'fine' if options.fine else 'universal'}-{options.iterations}-{options.dim}"
         about += "" if options.lines == LINES else f"-{options.lines}"
         title = "".join(c if c.isalnum() else "_" for c in TWINS.get(name, name))
-        files = [
-            folder / f"{about}-{title}-{options.epochs}-{seed}.npy"
-            for seed in range(options.seeds)
-        ]
+        files = [folder / f"{about}-{title}-{options.epochs}-{seed}.npy" for seed in range(options.seeds)]
         X, Xt = (None, None) if all(file.exists() for file in files) else (embed(train), embed(test))
         guesses = Parallel(n_jobs=options.jobs)(
             delayed(guess)(file, X, tags, Xt, seed, options.epochs) for seed, file in enumerate(files)

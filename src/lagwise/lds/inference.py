@@ -9,6 +9,7 @@ import numpy as np
 
 from .kalman import SteadyState
 from .pieces import SLICE_FLOPS, Pieces, groups, run, settle, slices
+from .recurrence import Recurrence
 
 MISSING = -2
 ROWS = 8192  # rows of one plain product
@@ -49,6 +50,9 @@ def filter_sequences(
     out : ndarray, shape (T, h)
         Written in place; may be a memory map.
     """
+    if not np.any(ids == MISSING):
+        Recurrence(recursion.H, out.dtype).run(table, ids, offsets, out, n_threads, piece_length)
+        return
     starts = np.zeros((0, out.shape[1]), out.dtype)
     _walk(recursion.H, recursion.A, table, ids, offsets, +1, starts, out, n_threads, piece_length)
 
@@ -108,10 +112,9 @@ def _walk(
                 return
             kernels.advance_lanes(table, ids, MISSING, begins, lengths, direction, RT, AT, t0, t1, X, Y, states)
 
-    def advance(lanes: np.ndarray, t0: int, t1: int, Z: np.ndarray, Y: np.ndarray) -> None:
-        kernels.add_carries(
-            ids, MISSING, pieces.begins[lanes], pieces.lengths[lanes], direction, RT, AT, t0, t1, Z, Y, states
-        )
+    def advance(lanes: np.ndarray, t0: int, t1: int, Z: np.ndarray) -> None:
+        begins, lengths = pieces.begins[lanes], pieces.lengths[lanes]
+        kernels.add_carries(ids, MISSING, begins, lengths, direction, RT, AT, t0, t1, Z, np.empty_like(Z), states)
 
     run(local, groups(pieces.lengths), n_threads)
     heirs = np.flatnonzero(~leads)

@@ -45,6 +45,11 @@ class Pieces(NamedTuple):
         return cls(begins, np.minimum(length, offsets[1:][owner] - begins), number == 0, number == counts[owner] - 1)
 
 
+def padded(n_lanes: int, like: np.ndarray) -> np.ndarray:
+    """Zero states of lanes, (n_lanes up to a multiple of 8, h), in the dtype of `like` (rows, h)."""
+    return np.zeros((-(-n_lanes // 8) * 8, like.shape[1]), like.dtype)
+
+
 def groups(lengths: np.ndarray) -> list[np.ndarray]:
     """Numbers of the pieces, longest first, LANES at a time."""
     order = np.argsort(-lengths, kind="stable")
@@ -76,7 +81,7 @@ def run(work: Callable[[Any, Callable[[], bool]], None], parts: list[Any], n_thr
 
 
 def settle(
-    advance: Callable[[np.ndarray, int, int, np.ndarray, np.ndarray], None],
+    advance: Callable[[np.ndarray, int, int, np.ndarray], None],
     pieces: Pieces,
     heirs: np.ndarray,
     carries: np.ndarray,
@@ -98,16 +103,16 @@ def settle(
             carries: np.ndarray = carries,
             left: np.ndarray = left,
         ) -> None:
-            Z = np.ascontiguousarray(carries[part])
-            Y = np.empty_like(Z)
+            Z = padded(len(part), carries)
+            Z[: len(part)] = carries[part]
             lanes, t = heirs[part], 0
             lengths = pieces.lengths[lanes]
             while t < lengths[0] and not stopped():
-                advance(lanes, t, t + CHECK_EVERY, Z, Y)
+                advance(lanes, t, t + CHECK_EVERY, Z)
                 t += CHECK_EVERY
                 if np.abs(Z).max() <= negligible:
                     return
-            left[part] = Z
+            left[part] = Z[: len(part)]
 
         run(work, groups(pieces.lengths[heirs]), n_threads)
         alive = np.abs(left).max(axis=1) > negligible

@@ -19,9 +19,11 @@ import numpy as np
 
 from ..linalg.stein import solve_stein
 from .kalman import SteadyState
-from .pieces import LANES, Pieces, run, settle, slices
+from .pieces import Pieces, padded, run
+from .recurrence import Recurrence
 
 WORST_CONDITION = 64.0  # two digits of float32
+GROUP = 128  # pieces whose rows stay in the cache between the two recursions
 
 
 class TwoSided(NamedTuple):
@@ -39,7 +41,9 @@ class TwoSided(NamedTuple):
         if not np.linalg.cond(P) <= WORST_CONDITION:
             return None
         inverse = np.linalg.inv(P)
-        R, J, E = (np.ascontiguousarray(X, dtype=dtype) for X in (P @ state.H @ inverse, state.J, inverse - np.eye(len(P))))
+        R, J, E = (
+            np.ascontiguousarray(X, dtype=dtype) for X in (P @ state.H @ inverse, state.J, inverse - np.eye(len(P)))
+        )
         return cls(R, J, E, P)
 
 
@@ -65,52 +69,35 @@ def smooth_words(
     out : ndarray, shape (T, h)
         Written in place; may be a memory map.
     """
-    from lagwise._kernels import kalman_blocks as kernels
-
     h, dtype = out.shape[1], out.dtype
-    pieces = Pieces.cut(offsets, piece_length)
+    forward, backward = Recurrence(coefficients.R, dtype), Recurrence(coefficients.J, dtype)
+    pieces, ids = Pieces.cut(offsets, piece_length), np.ascontiguousarray(ids, dtype=np.int32)
     whole = pieces.first & pieces.last
     place = np.cumsum(~whole) - 1  # of the pieces that owe something to others
     ahead, back = np.zeros((2, int(place[-1]) + 1 if len(place) else 0, h), dtype)
-    RT, JT, ET = (np.ascontiguousarray(X.T) for X in (coefficients.R, coefficients.J, coefficients.E))
-    nothing_missing = -1
+    ET = coefficients.E.T
 
     def both_ways(lanes: np.ndarray, stopped: Callable[[], bool]) -> None:
         """Both recursions from zero, one after the other while the rows are in the cache."""
         begins, lengths, alone = pieces.begins[lanes], pieces.lengths[lanes], whole[lanes]
-        X, Y = np.zeros((2, len(lanes), h), dtype)
-        for t0, t1 in slices(len(lanes), lengths[0], 2 * h * h):
-            if stopped():
-                return
-            kernels.advance_lanes(table, ids, nothing_missing, begins, lengths, 1, RT, RT, t0, t1, X, Y, out)
-        ahead[place[lanes[~alone]]] = X[~alone]
+        x = padded(len(lanes), out)
+        own = x[: len(lanes)]
+        forward.walk(table, ids, begins, lengths, 1, x, out, stopped)
+        ahead[place[lanes[~alone]]] = own[~alone]
         end = begins[alone] + lengths[alone] - 1
-        turned = X[alone] @ ET
+        turned = own[alone] @ ET
         out[end] += turned
-        X[:] = 0
-        X[alone] = turned + table[ids[end]]
-        lengths = lengths - alone
-        for t0, t1 in slices(len(lanes), lengths[0], 2 * h * h):
-            if stopped():
-                return
-            kernels.add_backward(table, ids, begins, lengths, JT, t0, t1, X, Y, out)
-        back[place[lanes[~alone]]] = X[~alone]
-
-    def carry(pieces: Pieces, direction: int, M: np.ndarray) -> Callable[..., None]:
-        none = np.zeros(0, dtype=np.int32)
-
-        def advance(lanes: np.ndarray, t0: int, t1: int, Z: np.ndarray, Y: np.ndarray) -> None:
-            begins, lengths = pieces.begins[lanes], pieces.lengths[lanes]
-            kernels.add_carries(none, nothing_missing, begins, lengths, direction, M, M, t0, t1, Z, Y, out)
-
-        return advance
+        own[:] = 0
+        own[alone] = turned + table[ids[end]]
+        backward.walk(table, ids, begins, lengths - alone, -1, x, out, stopped, add=True)
+        back[place[lanes[~alone]]] = own[~alone]
 
     order = np.lexsort((whole, -pieces.lengths))  # so that the lengths fall both with and without the last rows
-    run(both_ways, [order[i : i + LANES] for i in range(0, len(order), LANES)], n_threads)
+    run(both_ways, [order[i : i + GROUP] for i in range(0, len(order), GROUP)], n_threads)
     if not len(ahead):
         return
     heirs = np.flatnonzero(~pieces.first)
-    settle(carry(pieces, 1, RT), pieces, heirs, ahead[place[heirs - 1]], 1, n_threads)
+    forward.settle(pieces, heirs, ahead[place[heirs - 1]], 1, out, n_threads)
     # The last row of a piece that ends its sequence holds f_T by now: nothing comes to it from behind yet.
     ends = ~whole & pieces.last
     rows = pieces.begins[ends] + pieces.lengths[ends] - 1
@@ -122,4 +109,4 @@ def smooth_words(
     owed[~inner] = turned
     owed[inner] = back[place[heirs[inner] + 1]]
     shorter = pieces._replace(lengths=pieces.lengths - ends)
-    settle(carry(shorter, -1, JT), shorter, heirs, owed, -1, n_threads)
+    backward.settle(shorter, heirs, owed, -1, out, n_threads)

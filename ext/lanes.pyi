@@ -1,0 +1,18 @@
+import numpy as np
+
+LANES: int
+
+def lanes_walk(
+    table: np.ndarray,
+    ids: np.ndarray,
+    begins: np.ndarray,
+    lengths: np.ndarray,
+    direction: int,
+    packed: np.ndarray,
+    t0: int,
+    t1: int,
+    add: bool,
+    x: np.ndarray,
+    y: np.ndarray,
+    states: np.ndarray,
+) -> None: ...

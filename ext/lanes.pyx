@@ -1,0 +1,41 @@
+"""Linear recursions along many sequences at once (lane_rows.h): filter, smoother, and what a lane owes to the next."""
+
+from common cimport real_t
+from libc.stdint cimport int32_t, int64_t
+
+LANES = 64  # lanes that go through all their steps together: rows of the scratch space
+
+cdef extern from "lane_rows.h" nogil:
+    # A macro that chooses the function by the type of the table; arguments as in the header.
+    void lr_walk(...)
+
+
+def lanes_walk(const real_t[:, ::1] table, const int32_t[::1] ids, const int64_t[::1] begins,
+               const int64_t[::1] lengths, int direction, const real_t[::1] packed, int64_t t0, int64_t t1, bint add,
+               real_t[:, ::1] x, real_t[:, ::1] y, real_t[:, ::1] states):
+    """Steps t0 .. t1 - 1 of lanes of falling length, forwards (direction 1) or from their last rows back (-1).
+
+    A step makes r = R x. With `add`, r is added to the row of `states` and x becomes r + table[id]; without, x becomes
+    r + table[id] and goes to its row. Without a table, which needs `add`, x becomes r.
+
+    IN      table (n, h) or (0, h): none; ids (T,), not read without a table; begins, lengths (B,): rows of a lane
+            packed: R by panels of two vectors of 64 bytes, the last perhaps one (`lagwise.lds.pieces.packed`)
+    IN/OUT  x (at least B rounded up to a multiple of 8, h), states (T, h)
+    OUT     y (LANES, width): scratch, width the columns of all panels
+    """
+    cdef int64_t n = begins.shape[0]
+    cdef Py_ssize_t h = x.shape[1], width = y.shape[1]
+    if n == 0 or h == 0:
+        return
+    if (lengths.shape[0] != n or x.shape[0] < (n + 7) // 8 * 8 or y.shape[0] < LANES or states.shape[1] != h
+            or table.shape[1] != h or packed.shape[0] != h * width or width < h or width * sizeof(real_t) % 64
+            or (table.shape[0] == 0 and not add) or (table.shape[0] and ids.shape[0] != states.shape[0])):
+        raise ValueError("arrays whose shapes do not go together")
+    cdef const real_t *rows = &table[0, 0] if table.shape[0] else NULL
+    cdef const int32_t *words = &ids[0] if ids.shape[0] else NULL
+    cdef const real_t *matrix = &packed[0]
+    cdef real_t *own = &x[0, 0]
+    cdef real_t *scratch = &y[0, 0]
+    cdef real_t *out = &states[0, 0]
+    with nogil:
+        lr_walk(rows, words, &begins[0], &lengths[0], n, h, direction, matrix, t0, t1, add, own, scratch, width, out)
