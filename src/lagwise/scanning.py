@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import queue
-from collections import deque
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ._ahead import in_order
 from .sources import Block
 from .spool import Pieces
 from .vocabulary import Normalization, encode_word, fold_token
@@ -165,45 +163,16 @@ def scan_blocks(
         if report:
             report(done_bytes, done_tokens)
 
-    if n_threads == 1:
-        for block in blocks:
-            try:
-                raw = scanner(block, tables[0])
-            except InvalidText as error:
-                raise decode_error(place, block, error.place) from None
-            accept(block, raw, 0)
-    else:
-        free: queue.SimpleQueue[int] = queue.SimpleQueue()
-        for number in range(n_threads):
-            free.put(number)
+    def work(block: Block, number: int) -> tuple[np.ndarray, int]:
+        return scanner(block, tables[number]), number
 
-        def work(block: Block) -> tuple[np.ndarray, int]:
-            number = free.get()
+    with in_order(work, blocks, range(n_threads)) as scanned:
+        for block, found in scanned:
             try:
-                return scanner(block, tables[number]), number
-            finally:
-                free.put(number)
-
-        waiting: deque[tuple[Block, Future[tuple[np.ndarray, int]]]] = deque()
-
-        def take() -> None:
-            block, future = waiting.popleft()
-            try:
-                raw, number = future.result()
+                raw, number = found()
             except InvalidText as error:
                 raise decode_error(place, block, error.place) from None
             accept(block, raw, number)
-
-        pool = ThreadPoolExecutor(n_threads, thread_name_prefix="lagwise-scan")
-        try:
-            for block in blocks:
-                waiting.append((block, pool.submit(work, block)))
-                while len(waiting) > 2 * n_threads:
-                    take()
-            while waiting:
-                take()
-        finally:
-            pool.shutdown(cancel_futures=True)
     _unite(result, tables)
     return result
 

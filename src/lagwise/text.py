@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ._ahead import in_order
 from ._progress import Progress
 from ._threads import resolve_threads
 from .scanning import FILE_END, BlockScanner, Place, Scanned, fold_types, scan_blocks, scan_token_lists
@@ -262,7 +261,15 @@ def _remap_ahead(
     """
     from ._kernels.ids import END, FILE_END, STATE_SIZE
 
-    def work(raw: np.ndarray, table: int, guess: int) -> tuple[np.ndarray, np.ndarray]:
+    def guessed() -> Iterator[tuple[np.ndarray, int, int]]:
+        guess = 0
+        for raw, table in pieces:
+            ends = bool(len(raw)) and raw[-1] == FILE_END  # before the piece is overwritten
+            yield raw, table, guess
+            guess = int(not ends)
+
+    def work(piece: tuple[np.ndarray, int, int], _: Any) -> tuple[np.ndarray, np.ndarray]:
+        raw, table, guess = piece
         state = np.zeros(STATE_SIZE, dtype=np.int64)
         state[0] = guess
         return remap(raw, table, raw if own and raw.flags.writeable else np.empty_like(raw), state), state
@@ -286,18 +293,9 @@ def _remap_ahead(
             open_tokens = int(state[0])
         stream.append(ids)
 
-    waiting: deque[tuple[int, Future[tuple[np.ndarray, np.ndarray]]]] = deque()
-    guess = 0
-    with ThreadPoolExecutor(n_threads, thread_name_prefix="lagwise-ids") as pool:
-        for raw, table in pieces:
-            ends = bool(len(raw)) and raw[-1] == FILE_END  # before the piece is overwritten
-            waiting.append((guess, pool.submit(work, raw, table, guess)))
-            guess = int(not ends)
-            while len(waiting) > 2 * n_threads:
-                first, future = waiting.popleft()
-                join(first, *future.result())
-        for first, future in waiting:
-            join(first, *future.result())
+    with in_order(work, guessed(), [None] * n_threads) as remapped:
+        for (_, _, guess), found in remapped:
+            join(guess, *found())
     return n_tokens, longest
 
 

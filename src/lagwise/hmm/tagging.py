@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import queue
 import threading
-from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._ahead import in_order
 from .._threads import resolve_threads
 from ..scanning import BlockScanner, InvalidText, Place, decode_error
 from ..sources import Block, list_sources, read_blocks, total_bytes
@@ -80,51 +78,29 @@ def tag_text(
     encoded = [tag.encode() for tag in tagger.tags_]
     names = np.frombuffer(b"".join(encoded), dtype=np.uint8), np.cumsum([0, *map(len, encoded)])
     scanner, place = BlockScanner(Normalization(), errors, None), Place()
-    lanes: queue.SimpleQueue[_Lane] = queue.SimpleQueue()
-    for _ in range(n_threads):
-        lanes.put(_Lane(tagger, lexicon, names, marks))
+    lanes = [_Lane(tagger, lexicon, names, marks) for _ in range(n_threads)]
     totals = [0, 0, 0]  # sentences, words, bytes
 
-    def work(block: Block) -> tuple[bytes, int, int]:
+    def work(block: Block, lane: _Lane) -> tuple[bytes, int, int]:
         if stop.is_set():
             raise KeyboardInterrupt
-        lane = lanes.get()
-        try:
-            return lane.tag(block, scanner, stop)
-        finally:
-            lanes.put(lane)
-
-    def take(block: Block, result: Callable[[], tuple[bytes, int, int]]) -> None:
-        try:
-            text, sentences, words = result()
-        except InvalidText as error:
-            raise decode_error(place, block, error.place) from None
-        place.advance(block, int(np.count_nonzero(block.data[: block.size] == 10)))
-        write(text)
-        totals[:] = totals[0] + sentences, totals[1] + words, totals[2] + block.size
-        if report:
-            report(totals[2], totals[1])
+        return lane.tag(block, scanner, stop)
 
     blocks = read_blocks(list_sources(source), _BLOCK_BYTES, whole_lines=True)
-    if n_threads == 1:
-        for block in blocks:
-            take(block, lambda: work(block))  # noqa: B023 (called at once)
-        return totals[0], totals[1]
-    waiting: deque[tuple[Block, Future[tuple[bytes, int, int]]]] = deque()
-    with ThreadPoolExecutor(n_threads, thread_name_prefix="lagwise-tag") as pool:
+    with in_order(work, blocks, lanes) as tagged:
         try:
-            for block in blocks:
-                waiting.append((block, pool.submit(work, block)))
-                while len(waiting) > 2 * n_threads:
-                    first, future = waiting.popleft()
-                    take(first, future.result)
-            while waiting:
-                first, future = waiting.popleft()
-                take(first, future.result)
+            for block, found in tagged:
+                try:
+                    text, sentences, words = found()
+                except InvalidText as error:
+                    raise decode_error(place, block, error.place) from None
+                place.advance(block, int(np.count_nonzero(block.data[: block.size] == 10)))
+                write(text)
+                totals[:] = totals[0] + sentences, totals[1] + words, totals[2] + block.size
+                if report:
+                    report(totals[2], totals[1])
         except BaseException:
             stop.set()
-            for _, future in waiting:
-                future.cancel()
             raise
     return totals[0], totals[1]
 
