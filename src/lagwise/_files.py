@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 
 FORMAT_VERSION = 1  # major version of every lagwise file; a newer one is refused
+CHECKED = 1 << 28  # bytes of an array up to which it is compared with its checksum when it is read
 
 
 @contextmanager
@@ -89,10 +91,18 @@ def save_tensors(
     """
     from safetensors.numpy import save
 
-    about = {"format": "lagwise", "kind": kind, "version": FORMAT_VERSION, "made_with": _versions(), "meta": meta}
+    arrays = {name: np.ascontiguousarray(array) for name, array in sorted(arrays.items())}
+    about = {
+        "format": "lagwise",
+        "kind": kind,
+        "version": FORMAT_VERSION,
+        "made_with": _versions(),
+        "checksums": {name: zlib.crc32(array.data) for name, array in arrays.items() if array.nbytes <= CHECKED},
+        "meta": meta,
+    }
     # One entry only: the library writes several in an order that changes from process to process.
     header = {"lagwise": json.dumps(about, sort_keys=True, ensure_ascii=True)}
-    payload = save({name: np.ascontiguousarray(array) for name, array in sorted(arrays.items())}, metadata=header)
+    payload = save(arrays, metadata=header)
     with atomic_path(path, overwrite) as temporary, open(temporary, "wb") as handle:
         handle.write(payload)
 
@@ -111,6 +121,8 @@ def load_tensors(
     path: str | os.PathLike[str], kind: str | None = None
 ) -> tuple[str, dict[str, np.ndarray], dict[str, Any]]:
     """Read a file written by `save_tensors`; arrays are read-only memory maps. Never unpickles.
+
+    Arrays of up to 256 MB are compared with their checksums; greater ones are only mapped.
 
     Returns
     -------
@@ -142,6 +154,12 @@ def load_tensors(
         )
     if kind is not None and about["kind"] != kind:
         raise ValueError(f"{name} holds {about['kind']}; expected {kind}")
+    checksums = about.get("checksums", {})
+    if not isinstance(checksums, dict):
+        raise ValueError(f"{name} is damaged: its header holds no table of checksums")
+    for key, checksum in checksums.items():
+        if key not in arrays or zlib.crc32(np.ascontiguousarray(arrays[key]).data) != checksum:
+            raise ValueError(f"{name} is damaged: the array {key!r} is not what was written")
     return about["kind"], arrays, about["meta"]
 
 

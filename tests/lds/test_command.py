@@ -104,3 +104,21 @@ def test_interrupt_saves_the_best_iterate(store):
     model = lw.load(store / "cut")
     assert model.interrupted_ and model.transform(["w00"]).shape == (1, 3)
     assert not [name for name in os.listdir(store) if name.endswith(".tmp")]
+
+
+def test_embed_takes_the_boundary_of_the_model(store):
+    lines = (store / "text").read_text().splitlines()
+    (store / "paragraphs").write_text("\n\n".join("\n".join(lines[i : i + 2]) for i in range(0, len(lines), 2)))
+    (store / "some").write_text("w01 w11 w21\nw02 w12\n\nw01 w11\n")
+    for command in (
+        ("count", "paragraphs", "-o", "blank", "--min-count", 1, "--boundary", "blank", "-q"),
+        ("lds", "blank", "-o", "of-paragraphs", "--dim", 3, "--iterations", 1, "-q"),
+        ("embed", "of-paragraphs", "some", "-o", "states.npy", "-q"),
+    ):
+        got = run(*command, cwd=store)
+        assert got.returncode == 0, got.stderr
+    words = (store / "some").read_text().split()
+    want = lw.load(store / "of-paragraphs").transform(words, [5, 2])
+    np.testing.assert_array_equal(np.load(store / "states.npy"), want)
+    got = run("lds", "blank", "-o", "other", "--init", "nowhere", cwd=store)
+    assert got.returncode == 1 and "a model file, which does not exist" in got.stderr

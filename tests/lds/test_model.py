@@ -132,7 +132,7 @@ def test_exact_text_filter_equals_textbook(fitted):
 
 
 def test_constant_coordinate_is_named():
-    with pytest.raises(ValueError, match="coordinate 1 has variance 0"):
+    with pytest.raises(ValueError, match="coordinate 1 is constant"):
         LagCovariances.from_series(
             np.column_stack([np.random.default_rng(0).standard_normal(200), np.full(200, 3.0)]), 3
         )

@@ -45,11 +45,16 @@ def lds(
 
     from .._load import load
     from ..lds import LDS
+    from ..lds.starts import INITS
     from ..merging import load_store
 
     _app.check_output(output, force, init)
     start: Any = init
-    if Path(init).is_file():
+    if init not in INITS:
+        if not Path(init).is_file():
+            raise ValueError(
+                f"init is {init!r}; expected one of {', '.join(INITS)}, or a model file, which does not exist"
+            )
         start = load(init)
         if not isinstance(start, LDS):
             raise ValueError(f"{init} is not an LDS model")
@@ -113,7 +118,7 @@ def embed(
     kind: Annotated[str, typer.Option(help="smoothed, filtered or predicted.")] = "smoothed",
     whiten: Annotated[bool, typer.Option("--whiten", help="Multiply by E[xx']^(-1/2).")] = False,
     unit: Annotated[bool, typer.Option("--unit", help="Scale each row to unit length.")] = False,
-    boundary: Annotated[str | None, typer.Option(help="line or none (default: the model's).")] = None,
+    boundary: Annotated[str | None, typer.Option(help="line, none or blank (default: the model's).")] = None,
     errors: Annotated[str, typer.Option(help="strict, replace or surrogateescape.")] = "strict",
     threads: Threads = None,
     force: Force = False,
@@ -127,15 +132,14 @@ def embed(
     from .._files import atomic_path
     from .._validation import check_choice
     from ..lds.model import KINDS
+    from ..lds.tokens import file_sequences
 
     _app.check_output(output, force, model, *text)
     check_choice("kind", kind, KINDS)
     loaded = _load_lds(model)
     loaded.n_threads = threads
     boundary = check_choice("boundary", boundary or loaded.boundary_, ("line", "none", "blank"))
-    source: Any = text[0] if len(text) == 1 else text
-    ids, offsets = loaded.vocabulary_.encode(source, errors=errors, n_threads=threads)
-    lengths = np.array([len(ids)]) if boundary == "none" else np.diff(np.append(offsets[offsets < len(ids)], len(ids)))
+    ids, lengths = file_sequences(loaded.vocabulary_, text, boundary, errors, threads)
     with atomic_path(output, force) as path:
         shape = (len(ids), len(loaded.A_))
         if len(ids) == 0:
@@ -184,7 +188,7 @@ def dynamics(
     from rich.console import Console
     from rich.table import Table
 
-    table = Table("gain", "|cos|", "now", "next")
+    table = Table("gain", "cos", "now", "next")
     for pair in result.pairs:
         table.add_row(f"{pair.gain:.3f}", f"{pair.cosine:.2f}", " ".join(pair.now), " ".join(pair.after))
         table.add_row("", "", " ".join(pair.now_opposite), " ".join(pair.after_opposite), end_section=True)

@@ -11,7 +11,7 @@ class Pair(NamedTuple):
     """One singular pair A v = gain u: a state like `now` makes the next like `after`.
 
     Each side lists words by how strongly the model then expects them, for (v, u) and for (-v, -u), which are one pair.
-    `cosine` is |cos(v, u)|: near 1 the direction stays what it is, a topic.
+    `cosine` is cos(v, u): near 1 the direction stays what it is, a topic; near -1 it turns round with every token.
     """
 
     gain: float

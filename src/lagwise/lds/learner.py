@@ -29,6 +29,8 @@ from .starts import INITS, choose_start, random_start
 from .statistics import Covariances, TextCovariances, WordSpace
 from .subspace import POWER_ITERATIONS, Rescaled, Subspace, hankel_svd, identify, numerical_rank
 
+UNKNOWN = ("zero", "missing")  # what a word that the model does not know says: w = 0, or nothing
+
 
 class Learner(Estimator):
     """The part of `LDS` that learns; the parameters are documented there."""
@@ -61,7 +63,7 @@ class Learner(Estimator):
             check_choice("init", self.init, INITS)
         check_choice("noise", self.noise, NOISE_KINDS)
         check_choice("c_from", self.c_from, ("block", "regression"))
-        check_choice("unknown", self.unknown, ("zero", "missing"))
+        check_choice("unknown", self.unknown, UNKNOWN)
         check_choice("dtype", np.dtype(self.dtype).name, ("float32", "float64"))
         check_bool("whiten_ssid", self.whiten_ssid)
         check_bool("update_transition_noise", self.update_transition_noise)
@@ -293,13 +295,14 @@ class Learner(Estimator):
             Work out the values for these; without it those of the fit, which hold only about n_components.
         max_components : int
         """
+        check_int("max_components", max_components, 1)
         if counts is None:
             check_fitted(self, "A_")
             values, floor, dtype = self.hankel_values_, self.noise_floor_, np.dtype(self.dtype)
         else:
             self._check()
             covariances = self._covariances(counts, 2 * self.ssid_lags - 1)
-            limit = min(check_int("max_components", max_components, 1), covariances.n_dimensions * self.ssid_lags)
+            limit = min(max_components, covariances.n_dimensions * self.ssid_lags)
             values = hankel_svd(covariances, self.ssid_lags, limit, check_random_state(self.random_state))[1][:limit]
             floor, dtype = covariances.noise_floor * np.sqrt(self.ssid_lags), covariances.dtype
         return min(numerical_rank(values, dtype), int(np.sum(values > floor)))

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from .._files import save_tensors
-from .._validation import check_choice, check_fitted, check_int, check_real
+from .._validation import check_bool, check_choice, check_fitted, check_int, check_real
 from ..vocabulary import Vocabulary
 from . import fitting
 from .dynamics import Dynamics
-from .learner import Learner
-from .parameters import Parameters, sym
-from .readout import Readout, check_data
-from .series import SeriesSpace, check_offsets
+from .learner import UNKNOWN, Learner
+from .parameters import NOISE_KINDS, Parameters, sym
+from .readout import Readout, check_data, check_out, unit_rows
+from .series import SeriesSpace, check_offsets, check_system
 from .statistics import WordSpace
 from .tokens import as_ids, cut_lengths
 
@@ -157,19 +157,28 @@ class LDS(Learner):
         R : array_like, shape (p, p)
             Observation noise.
         mean : array_like, shape (p,), optional
+
+        Raises
+        ------
+        ValueError
+            If shapes disagree, Q and R are no covariances (R: positive definite), or A has a spectral radius of 1 or more.
         """
         from ..linalg.stein import solve_lyapunov
 
-        A, Q, R = (np.atleast_2d(np.asarray(X, dtype=np.float64)) for X in (A, Q, R))
-        C = np.asarray(C, dtype=np.float64).reshape(len(R), len(A))
+        A, C, Q, R, mean = check_system(A, C, Q, R, mean)
         M = solve_lyapunov(A, Q)
         factor = np.linalg.cholesky(sym(C @ M @ C.T + R))
         model = cls(n_components=len(A), dtype="float64")
         learning = fitting.Learning(Parameters(A, np.linalg.solve(factor, C), Q, M))
         model.vocabulary_, model.interrupted_, model.boundary_ = None, False, "line"
         model.hankel_values_, model.noise_floor_, model.start_, model.start_likelihoods_ = np.zeros(0), 0.0, "given", {}
-        space = SeriesSpace(np.zeros(len(R)) if mean is None else np.asarray(mean, dtype=np.float64), factor)
-        model._adopt(learning, fitting.Iterate(learning.current, M, 0, 0.0), space)
+        space = SeriesSpace(mean, factor)
+        try:
+            model._adopt(learning, fitting.Iterate(learning.current, M, 0, 0.0), space)
+        except np.linalg.LinAlgError as error:
+            raise ValueError(
+                f"these parameters have no steady filter ({error}): a direction of the state never moves"
+            ) from None
         model.n_iter_ = 0
         return model
 
@@ -177,6 +186,7 @@ class LDS(Learner):
 
     def _data(self, X: Any, lengths: Any) -> tuple[np.ndarray, np.ndarray]:
         check_fitted(self, "A_")
+        self._readout.unknown = check_choice("unknown", self.unknown, UNKNOWN)
         if self.vocabulary_ is not None:
             return as_ids(X, lengths, self.vocabulary_)
         y = check_data(X, self._readout.space)
@@ -209,8 +219,9 @@ class LDS(Learner):
         unit : bool
             Scale each state to unit length (zero states stay zero).
         steady : bool
-            Use the steady-state recursions: exact far from the beginning of a sequence (and, smoothed, from its end),
-            close to it elsewhere. False is the exact filter and smoother from the stationary state, far slower.
+            Use the steady-state recursions: exact far from the beginning of a sequence (and, smoothed, from its end)
+            and from missing observations, close to it elsewhere. False is the exact filter and smoother from the
+            stationary state, far slower.
         out : ndarray, shape (T, h), optional
             Where to write, such as a memory map, in the dtype of the model.
 
@@ -219,15 +230,14 @@ class LDS(Learner):
         ndarray, shape (T, h)
         """
         check_choice("kind", kind, KINDS)
+        whiten, unit, steady = check_bool("whiten", whiten), check_bool("unit", unit), check_bool("steady", steady)
         data, offsets = self._data(X, lengths)
         shape = (len(data), len(self.A_))
         dtype = self._readout.space.dtype
         if out is None:
             out = np.empty(shape, dtype)
-        elif out.shape != shape or out.dtype != dtype or not out.flags.c_contiguous or not out.flags.writeable:
-            raise ValueError(
-                f"out has shape {out.shape} and dtype {out.dtype}; expected {shape}, {dtype}, C order, writeable"
-            )
+        else:
+            check_out(out, shape, dtype)
         self._readout.states(data, offsets, kind, steady, out, self.n_threads)
         if whiten or unit:
             root = self._readout.whitener().astype(dtype)
@@ -236,8 +246,7 @@ class LDS(Learner):
                 if whiten:
                     block[...] = block @ root
                 if unit:
-                    size = np.sqrt(np.einsum("ij,ij->i", block, block, dtype=np.float64))[:, None]
-                    block /= np.where(size > 0, size, 1)
+                    block[...] = unit_rows(block)
         return out
 
     def score(
@@ -262,7 +271,16 @@ class LDS(Learner):
         -------
         float or ndarray
             Words that the model does not know are not scored.
+
+        Notes
+        -----
+        Words are centred by their smoothed frequencies here, as the density is, and by those of the counts in the
+        filter itself, as the statistics of EM are; the two differ by the pseudocount.
         """
+        steady, relative, per_token = (
+            check_bool(name, value)
+            for name, value in (("steady", steady), ("relative", relative), ("per_token", per_token))
+        )
         data, offsets = self._data(X, lengths)
         values = self._readout.log_likelihoods(data, offsets, steady, relative, self.n_threads)
         values = np.where(np.isnan(values), -np.inf, values)  # beyond the range of numbers
@@ -287,6 +305,7 @@ class LDS(Learner):
             negative.
         """
         check_int("steps", steps, 1)
+        top = top if top is None else check_int("top", top, 1)
         data, offsets = self._data(X, None)
         if np.count_nonzero(np.diff(offsets)) > 1:
             raise ValueError(f"forecast takes one sequence, got {len(offsets) - 1}")
@@ -294,7 +313,7 @@ class LDS(Learner):
         tendency = self._readout.forecast(states[-1] if len(states) else np.zeros(len(self.A_)), steps)
         if self.vocabulary_ is None or top is None:
             return tendency
-        order = np.argsort(-tendency, kind="stable")[: check_int("top", top, 1)]
+        order = np.argsort(-tendency, kind="stable")[:top]
         return [(self.vocabulary_[int(i)], float(tendency[i])) for i in order]
 
     def type_vectors(self) -> np.ndarray:
@@ -319,6 +338,7 @@ class LDS(Learner):
         """
         check_fitted(self, "A_")
         check_choice("rank", rank, ("raw", "correlation", "lift"))
+        n_pairs = n_pairs if n_pairs is None else check_int("n_pairs", n_pairs, 1)
         words = self.vocabulary_ if self.vocabulary_ is not None else [str(i) for i in range(len(self.C_))]
         return self._readout.dynamics(words, check_int("top", top, 1), n_pairs, rank)
 
@@ -366,6 +386,7 @@ class LDS(Learner):
     def save(self, path: str | os.PathLike[str], overwrite: bool = False) -> None:
         """Write the model to one file; `lagwise.load` reads it."""
         check_fitted(self, "A_")
+        check_choice("unknown", self.unknown, UNKNOWN)
         space = self._readout.space
         arrays = {
             "A": self.A_,
@@ -397,6 +418,8 @@ class LDS(Learner):
     @classmethod
     def _from_tensors(cls, arrays: dict[str, np.ndarray], meta: dict[str, Any]) -> LDS:
         model = cls(**meta["params"])
+        check_choice("noise", meta["noise"], NOISE_KINDS)
+        check_choice("unknown", model.unknown, UNKNOWN)
         for name in _FACTS:
             setattr(model, name, meta.get(name))
         small = {

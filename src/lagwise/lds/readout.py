@@ -275,7 +275,7 @@ class Readout:
                 weights = scale * (self.parameters.C @ direction)
                 order = np.argsort(-weights, kind="stable")
                 lists.append(([words[j] for j in order[:top]], [words[j] for j in order[::-1][:top]]))
-            cosine = abs(float(v @ u)) / max(float(np.linalg.norm(v) * np.linalg.norm(u)), 1e-300)
+            cosine = float(v @ u) / max(float(np.linalg.norm(v) * np.linalg.norm(u)), 1e-300)
             pairs.append(Pair(float(gains[i]), cosine, lists[0][0], lists[1][0], lists[0][1], lists[1][1]))
         return Dynamics(pairs, eigenvalues, half_lives(eigenvalues))
 
@@ -291,3 +291,22 @@ def check_data(X: Any, space: Any) -> np.ndarray:
     if y.shape[1] != space.n_features:
         raise ValueError(f"the series has {y.shape[1]} coordinates, the model {space.n_features}")
     return y
+
+
+def check_out(out: Any, shape: tuple[int, int], dtype: Any) -> None:
+    """ValueError, or TypeError, saying why states cannot be written to `out`."""
+    if not isinstance(out, np.ndarray):
+        raise TypeError(f"out is a {type(out).__name__}; expected an ndarray of shape {shape} and dtype {dtype}")
+    if out.shape != shape or out.dtype != dtype:
+        raise ValueError(f"out has shape {out.shape} and dtype {out.dtype}; expected {shape} and {dtype}")
+    if not out.flags.c_contiguous or not out.flags.writeable:
+        what = "is read-only" if not out.flags.writeable else "has gaps between its rows or columns"
+        raise ValueError(f"out {what}; expected a writeable array in C order")
+
+
+def unit_rows(X: np.ndarray) -> np.ndarray:
+    """Rows of finite numbers scaled to unit length; zero rows stay zero."""
+    most = np.abs(X).max(axis=1, initial=0.0, keepdims=True)  # first, so that no square leaves the range of numbers
+    X = X / np.where(most > 0, most, 1)
+    size = np.sqrt(np.einsum("ij,ij->i", X, X, dtype=np.float64))[:, None]
+    return X / np.where(size > 0, size, 1)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..sources import list_sources
 from ..vocabulary import Vocabulary
 
 
@@ -28,6 +29,10 @@ def as_ids(X: Any, lengths: Any, vocabulary: Vocabulary) -> tuple[np.ndarray, np
             if X.split()
             else (np.zeros(0, np.int32), np.zeros(2, np.int64))
         )
+    if isinstance(X, np.ma.MaskedArray):
+        raise TypeError("ids are a masked array, whose mask would be lost; give -1 for what is not known")
+    if isinstance(X, np.ndarray) and X.dtype.kind in "UT" and X.ndim == 1:
+        X = X.tolist()
     if isinstance(X, np.ndarray) and X.dtype != object:
         return _cut(_check_ids(X, vocabulary), lengths)
     if not hasattr(X, "__iter__") or isinstance(X, (bytes, dict, set)):
@@ -43,7 +48,8 @@ def as_ids(X: Any, lengths: Any, vocabulary: Vocabulary) -> tuple[np.ndarray, np
     for number, row in enumerate(rows):
         if isinstance(row, (str, bytes)) or not hasattr(row, "__iter__"):
             raise TypeError(
-                f"row {number} is {row!r} ({type(row).__name__}); expected a list of tokens or ids like the others"
+                f"row {number} is {row!r} ({type(row).__name__}); expected all rows to be tokens, all to be ids, "
+                "or all to be lists of them"
             )
         if isinstance(row, np.ndarray):
             parts.append(_check_ids(row, vocabulary))
@@ -93,8 +99,34 @@ def cut_lengths(lengths: Any, total: int) -> np.ndarray:
     if lengths is None:
         return np.array([0, total], dtype=np.int64)
     sizes = np.asarray(lengths)
-    if sizes.ndim != 1 or (sizes.size and (sizes.dtype.kind not in "iu" or (sizes.astype(np.int64) < 0).any())):
-        raise ValueError("lengths must be whole numbers that are not negative")
-    if int(sizes.sum()) != total:
-        raise ValueError(f"lengths add up to {int(sizes.sum())}, the sequence has {total} tokens")
+    if sizes.ndim != 1 or (sizes.size and sizes.dtype.kind not in "iu"):
+        raise ValueError(
+            f"lengths have shape {sizes.shape} and dtype {sizes.dtype}; expected whole numbers, one a sequence"
+        )
+    if sizes.size and (int(sizes.min()) < 0 or int(sizes.max()) > total):
+        raise ValueError(
+            f"lengths run from {sizes.min()} to {sizes.max()}; expected 0 to {total}, the number of tokens"
+        )
+    if sum(sizes.tolist()) != total:  # whole numbers without end
+        raise ValueError(f"lengths add up to {sum(sizes.tolist())}, the sequence has {total} tokens")
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+
+def file_sequences(
+    vocabulary: Vocabulary, source: Any, boundary: str, errors: str, n_threads: int | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Ids int32 (T,) of files and the lengths int64 of their sequences that are not empty.
+
+    A sequence ends with its line ("line"), its file ("none"), or a line without tokens and the file ("blank").
+    """
+    ids, lengths = [], []
+    for one in list_sources(source):
+        found, offsets = vocabulary.encode(one, errors=errors, n_threads=n_threads)
+        lines = np.diff(np.append(offsets, len(found)))
+        if boundary == "none":
+            lines = np.array([len(found)])
+        elif boundary == "blank":
+            lines = np.bincount(np.cumsum(lines == 0), weights=lines).astype(np.int64)
+        ids.append(found)
+        lengths.append(lines[lines > 0])
+    return np.concatenate(ids), np.concatenate(lengths).astype(np.int64)
