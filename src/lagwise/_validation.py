@@ -74,6 +74,17 @@ def check_bool(name: str, value: Any) -> bool:
     return bool(value)
 
 
+def check_float(name: str, value: Any) -> np.dtype:
+    """Return `value` as the dtype float32 or float64, or raise ValueError naming it."""
+    try:
+        dtype = np.dtype(value)
+    except TypeError:
+        dtype = np.dtype(np.void)
+    if value is None or dtype not in (np.float32, np.float64):
+        raise ValueError(f"{name} is {value!r}; expected 'float32' or 'float64'")
+    return dtype
+
+
 def check_random_state(random_state: Any) -> np.random.Generator:
     """Return a Generator for an int seed, a Generator, a RandomState or None.
 

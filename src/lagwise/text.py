@@ -313,7 +313,7 @@ def encode(
     normalization = vocabulary.normalization
     if normalization.tokenizer == "custom":
         if lines is None or isinstance(next(iter(lines), ()), str):
-            raise ValueError("this vocabulary was made with a tokenizer of your own; pass token lists through lines=")
+            raise ValueError("the words were made by a tokenizer of your own; pass token lists in place of text")
     scanned = scan_text(
         source,
         lines,

@@ -202,3 +202,18 @@ def test_a_direction_that_turns_round_is_told_from_one_that_stays():
         model = known(A=sign * 0.9 * np.eye(2), Q=np.eye(2) * 0.19)
         for pair in model.dynamics().pairs:
             assert pair.cosine == pytest.approx(sign, abs=1e-9) and pair.gain == pytest.approx(0.9, abs=1e-9)
+
+
+@pytest.mark.parametrize("dtype", ["f16", "int32", None, "nonsense"])
+def test_numbers_that_are_no_floats_of_ours(text, dtype):
+    with pytest.raises(ValueError, match="dtype is"):
+        lw.LDS(3, dtype=dtype).fit(lw.count(lines=text, min_count=1, max_lag=7))
+
+
+def test_text_for_a_model_of_tokens_split_elsewhere(text):
+    model = lw.LDS(3, n_iter=0).fit(
+        lw.count(lines=[" ".join(line) for line in text], tokenizer=str.split, min_count=1, max_lag=7)
+    )
+    with pytest.raises(ValueError, match="pass token lists in place of text"):
+        model.transform("w1 w2")
+    assert model.transform(["w1", "w2"]).shape == (2, 3)

@@ -16,6 +16,7 @@ from .._validation import (
     check_bool,
     check_choice,
     check_fitted,
+    check_float,
     check_int,
     check_memory,
     check_random_state,
@@ -64,7 +65,7 @@ class Learner(Estimator):
         check_choice("noise", self.noise, NOISE_KINDS)
         check_choice("c_from", self.c_from, ("block", "regression"))
         check_choice("unknown", self.unknown, UNKNOWN)
-        check_choice("dtype", np.dtype(self.dtype).name, ("float32", "float64"))
+        check_float("dtype", self.dtype)
         check_bool("whiten_ssid", self.whiten_ssid)
         check_bool("update_transition_noise", self.update_transition_noise)
 
