@@ -9,30 +9,16 @@ import numpy as np
 
 from .._files import save_tensors
 from .._validation import check_bool, check_choice, check_fitted, check_int, check_real
-from ..vocabulary import Vocabulary
 from . import fitting
 from .dynamics import Dynamics
 from .learner import UNKNOWN, Learner
-from .parameters import NOISE_KINDS, Parameters, sym
-from .readout import Readout, check_data, check_out, unit_rows
+from .parameters import Parameters, sym
+from .readout import check_data, check_out, unit_rows
 from .series import SeriesSpace, check_offsets, check_system
-from .statistics import WordSpace
+from .storage import from_tensors, to_tensors
 from .tokens import as_ids, cut_lengths
 
 KINDS = ("smoothed", "filtered", "predicted")
-_FACTS = (
-    "n_iter_",
-    "best_iter_",
-    "converged_",
-    "fell_",
-    "interrupted_",
-    "noise_floor_",
-    "start_",
-    "start_likelihoods_",
-    "repairs_",
-    "boundary_",
-    "horizon_error_",
-)
 
 
 class LDS(Learner):
@@ -386,60 +372,10 @@ class LDS(Learner):
     def save(self, path: str | os.PathLike[str], overwrite: bool = False) -> None:
         """Write the model to one file; `lagwise.load` reads it."""
         check_fitted(self, "A_")
-        check_choice("unknown", self.unknown, UNKNOWN)
-        space = self._readout.space
-        arrays = {
-            "A": self.A_,
-            "C": self.C_,
-            "Q": self.Q_,
-            "M": self.M_,
-            "S_xx": self.state_covariance_,
-            "history": self.history_,
-            "hankel_values": self.hankel_values_,
-            "callback_values": np.asarray(self.callback_values_, dtype=np.float64),
-        }
-        if self.noise_scale_ is not None:
-            arrays["scale"] = np.asarray(self.noise_scale_)
-        params = self.get_params(deep=False)
-        params["init"] = params["init"] if isinstance(params["init"], str) else "best"
-        params["random_state"] = params["random_state"] if isinstance(params["random_state"], int) else None
-        params["dtype"] = np.dtype(self.dtype).name
-        params["n_threads"] = None
-        meta: dict[str, Any] = {"params": params, "noise": self._readout.parameters.noise}
-        for name in _FACTS:
-            meta[name] = getattr(self, name)
-        if self.vocabulary_ is None:
-            arrays.update(mean=space.mean, factor=space.factor)
-        else:
-            words, meta["vocabulary"] = self.vocabulary_.to_tensors()
-            arrays.update(words, mu=space.mu, mu_0=space.mu_0)
-        save_tensors(path, "lds", arrays, meta, overwrite)
+        save_tensors(path, "lds", *to_tensors(self), overwrite)
 
     @classmethod
     def _from_tensors(cls, arrays: dict[str, np.ndarray], meta: dict[str, Any]) -> LDS:
         model = cls(**meta["params"])
-        check_choice("noise", meta["noise"], NOISE_KINDS)
-        check_choice("unknown", model.unknown, UNKNOWN)
-        for name in _FACTS:
-            setattr(model, name, meta.get(name))
-        small = {
-            name: np.array(arrays[name])
-            for name in ("A", "Q", "M", "S_xx", "history", "hankel_values", "callback_values")
-        }
-        scale = np.array(arrays["scale"]) if "scale" in arrays else None
-        if meta["noise"] == "spherical":
-            scale = np.asarray(scale).reshape(())
-        C = np.asarray(arrays["C"])
-        parameters = Parameters(small["A"], C, small["Q"], small["M"], meta["noise"], scale)
-        if "mean" in arrays:
-            model.vocabulary_ = None
-            space: Any = SeriesSpace(np.array(arrays["mean"]), np.array(arrays["factor"]))
-        else:
-            model.vocabulary_ = Vocabulary.from_tensors(arrays, meta["vocabulary"])
-            space = WordSpace(np.array(arrays["mu"]), np.array(arrays["mu_0"]), C.dtype)
-        model.A_, model.C_, model.Q_, model.M_, model.noise_scale_ = (*parameters[:4], scale)
-        model.state_covariance_, model.history_ = small["S_xx"], small["history"]
-        model.hankel_values_, model.callback_values_ = small["hankel_values"], small["callback_values"]
-        model._readout = Readout(parameters, space, small["S_xx"], model.unknown)
-        model.gain_ = model._readout.state.L
+        from_tensors(model, arrays, meta)
         return model
