@@ -360,6 +360,28 @@ def test_ctrl_c_cancels_and_leaves_nothing(tmp_path, text):
             time.sleep(0.1)
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_interrupt_that_a_finalizer_swallowed_is_not_lost():
+    from lagwise.distributed import _interrupts
+
+    class Slow:
+        def __del__(self):
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.01)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt), _interrupts() as check:
+            check()
+            Slow()  # Python drops what this raises
+            heard = True
+            check()
+            heard = False
+        assert heard and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def test_sequences_are_joined_across_parts():
     stream = [3, -1, 1, 2, 4, 5, -1, -1, 6, 7]
     for first in range(len(stream) + 1):

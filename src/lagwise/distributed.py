@@ -10,6 +10,8 @@ import dataclasses
 import logging
 import operator
 import os
+import signal
+import threading
 import time
 import warnings
 import weakref
@@ -206,6 +208,34 @@ def _local_cluster(dask: Any) -> Iterator[Any]:
             raise
 
 
+@contextmanager
+def _interrupts() -> Iterator[Callable[[], None]]:
+    """A function that raises KeyboardInterrupt where a Ctrl-C came but was lost.
+
+    What a finalizer raises Python drops, and Dask's finalizers run while results come in.
+    """
+    before, came = signal.getsignal(signal.SIGINT), False
+
+    def hear(number: int, frame: Any) -> None:
+        nonlocal came
+        came = True
+        before(number, frame)  # type: ignore[operator]
+
+    def check() -> None:
+        if came:
+            raise KeyboardInterrupt
+
+    if not callable(before) or threading.current_thread() is not threading.main_thread():
+        yield check
+        return
+    signal.signal(signal.SIGINT, hear)
+    try:
+        yield check
+        check()
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 class _Job:
     """One count on one cluster."""
 
@@ -223,7 +253,8 @@ class _Job:
 
     def run(self, folder: Path | None) -> CountStore:
         try:
-            return self._count(folder)
+            with _interrupts() as self.check_interrupt:
+                return self._count(folder)
         except _dask().KilledWorker as error:
             raise RuntimeError(
                 f"workers died again and again over one task ({error}); if they ran out of memory, give fewer threads "
@@ -322,6 +353,7 @@ class _Job:
         done = 0
         with Progress(self.plan.progress, description, sum(sizes.values()), "B") as bar:
             for future in finished:
+                self.check_interrupt()
                 if future.status != "finished":
                     future.result()
                 done += sizes[future.key]
