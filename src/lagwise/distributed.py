@@ -214,12 +214,13 @@ def _interrupts() -> Iterator[Callable[[], None]]:
 
     What a finalizer raises Python drops, and Dask's finalizers run while results come in.
     """
-    before, came = signal.getsignal(signal.SIGINT), False
+    before: Any = signal.getsignal(signal.SIGINT)
+    came = False
 
     def hear(number: int, frame: Any) -> None:
         nonlocal came
         came = True
-        before(number, frame)  # type: ignore[operator]
+        before(number, frame)
 
     def check() -> None:
         if came:
