@@ -3,11 +3,12 @@
 from common cimport real_t
 from libc.stdint cimport int32_t, int64_t
 
-LANES = 64  # lanes that go through all their steps together: rows of the scratch space
-
 cdef extern from "lane_rows.h" nogil:
     # A macro that chooses the function by the type of the table; arguments as in the header.
     void lr_walk(...)
+    const int LR_LANES
+
+LANES = LR_LANES  # lanes that go through all their steps together: rows of the scratch space
 
 
 def lanes_walk(const real_t[:, ::1] table, const int32_t[::1] ids, const int64_t[::1] begins,
@@ -19,7 +20,7 @@ def lanes_walk(const real_t[:, ::1] table, const int32_t[::1] ids, const int64_t
     r + table[id] and goes to its row. Without a table, which needs `add`, x becomes r.
 
     IN      table (n, h) or (0, h): none; ids (T,), not read without a table; begins, lengths (B,): rows of a lane
-            packed: R by panels of two vectors of 64 bytes, the last perhaps one (`lagwise.lds.pieces.packed`)
+            packed: R by panels of two vectors of 64 bytes, the last perhaps one (`lagwise.lds.recurrence.Recurrence`)
     IN/OUT  x (at least B rounded up to a multiple of 8, h), states (T, h)
     OUT     y (LANES, width): scratch, width the columns of all panels
     """
@@ -27,7 +28,7 @@ def lanes_walk(const real_t[:, ::1] table, const int32_t[::1] ids, const int64_t
     cdef Py_ssize_t h = x.shape[1], width = y.shape[1]
     if n == 0 or h == 0:
         return
-    if (lengths.shape[0] != n or x.shape[0] < (n + 7) // 8 * 8 or y.shape[0] < LANES or states.shape[1] != h
+    if (lengths.shape[0] != n or x.shape[0] < (n + 7) // 8 * 8 or y.shape[0] < LR_LANES or states.shape[1] != h
             or table.shape[1] != h or packed.shape[0] != h * width or width < h or width * sizeof(real_t) % 64
             or (table.shape[0] == 0 and not add) or (table.shape[0] and ids.shape[0] != states.shape[0])):
         raise ValueError("arrays whose shapes do not go together")

@@ -17,12 +17,11 @@ class Recurrence:
     """A matrix R (h, h), packed for the kernel in the dtype of the states."""
 
     def __init__(self, R: np.ndarray, dtype: Any):
-        h, lanes = len(R), 64 // np.dtype(dtype).itemsize
-        self.RT = np.ascontiguousarray(R.T, dtype=dtype)
-        self.width = -(-h // lanes) * lanes
-        wide = np.zeros((h, self.width), dtype)
-        wide[:, :h] = self.RT
-        self.packed = aligned_empty((h * self.width,), dtype)
+        self.h, lanes = len(R), 64 // np.dtype(dtype).itemsize
+        self.width = -(-self.h // lanes) * lanes
+        wide = np.zeros((self.h, self.width), dtype)
+        wide[:, : self.h] = R.T
+        self.packed = aligned_empty((self.h * self.width,), dtype)
         cuts = range(0, self.width, 2 * lanes)
         self.packed[:] = np.concatenate([wide[:, c : c + 2 * lanes].ravel() for c in cuts])
 
@@ -59,7 +58,7 @@ class Recurrence:
     ) -> None:
         """All steps, in slices between which an interrupt is seen."""
         longest = int(lengths[0]) if len(lengths) else 0
-        for steps in slices(len(begins), longest, 2 * len(self.RT) ** 2):
+        for steps in slices(len(begins), longest, 2 * self.h**2):
             if stopped():
                 return
             self.advance(table, ids, begins, lengths, direction, steps, x, states, add)
