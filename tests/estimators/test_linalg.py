@@ -200,7 +200,7 @@ def test_all_copies_of_an_eigenvalue_are_found(copies, solver):
     assert found.converged
 
 
-@pytest.mark.parametrize("dtype, seed", [("float32", 0), ("float32", 1), ("float64", 0)])
+@pytest.mark.parametrize("dtype, seed", [("float32", 0), ("float32", 1), ("float32", 4), ("float64", 0)])
 def test_many_equal_components_keep_the_basis_orthonormal(dtype, seed):
     from scipy.sparse import block_diag, csr_array
 
@@ -213,20 +213,21 @@ def test_many_equal_components_keep_the_basis_orthonormal(dtype, seed):
     np.testing.assert_allclose(found.values, expected, atol=1e-3 * expected[0])
     V = found.vectors.astype(np.float64)
     assert np.abs(V.T @ V - np.eye(200)).max() < 1e-3
-    assert np.linalg.norm(matrix @ V - V * found.values, axis=0).max() < 2e-4 * expected[0]
+    assert np.linalg.norm(matrix @ V - V * found.values, axis=0).max() < 1.1e-4 * expected[0]
 
 
 def test_vectors_that_are_not_orthonormal_are_made_so(monkeypatch):
-    from lagwise.linalg import lanczos
+    from lagwise.linalg import basis, lanczos
 
     rng = np.random.default_rng(0)
     matrix = rng.standard_normal((900, 900))
     matrix = matrix + matrix.T
-    monkeypatch.setattr(lanczos._Lanczos, "_orthonormalise", lambda self, W: self.panels.qr(W))
+    monkeypatch.setattr(basis.LanczosBasis, "_orthonormalise", lambda self, W, end: self.panels.qr(W))
     plain = lanczos._Lanczos.extract
 
     def spoilt(self, values, Y, tol):
-        self.Q[:, 1] = self.Q[:, 0] + 1e-2 * self.Q[:, 1]
+        Q = self.basis.Q
+        Q[:, 1] = Q[:, 0] + 1e-2 * Q[:, 1]
         return plain(self, values, Y, tol)
 
     monkeypatch.setattr(lanczos._Lanczos, "extract", spoilt)
@@ -235,3 +236,37 @@ def test_vectors_that_are_not_orthonormal_are_made_so(monkeypatch):
     assert np.abs(V.T @ V - np.eye(10)).max() < 1e-8
     true = np.linalg.norm(matrix @ V - V * found.values, axis=0)
     np.testing.assert_allclose(found.residuals, true, atol=1e-8 * np.abs(found.values).max())
+
+
+def test_nothing_coupled_is_lost_by_restarts_and_random_columns():
+    """A Q[:, :size] = Q[:, :size + pending] T through steps, restarts with few vectors, and a wider queue."""
+    from lagwise.linalg.basis import LanczosBasis
+    from lagwise.linalg.panels import Panels
+
+    rng = np.random.default_rng(0)
+    matrix = rng.standard_normal((500, 500))
+    matrix = matrix + matrix.T
+    panels = Panels(500)
+    basis = LanczosBasis(Dense(matrix), 160, 8, np.dtype(np.float64), rng, panels)
+
+    def check():
+        end = basis.size + basis.pending
+        Q = basis.Q[:, :end]
+        np.testing.assert_allclose(Q.T @ Q, np.eye(end), rtol=0, atol=1e-12)
+        np.testing.assert_allclose(matrix @ Q[:, : basis.size], Q @ basis.T[:end, : basis.size], rtol=0, atol=1e-10)
+
+    with panels:
+        basis.begin(rng.standard_normal((500, 8)))
+        for width in (0, 16, 24):
+            while not basis.full:
+                basis.extend()
+                check()
+            values, Y = np.linalg.eigh(basis.T[: basis.size, : basis.size])
+            basis.keep(values[::4], Y[:, ::4])
+            check()
+            if width:
+                basis.widen(width)
+                check()
+        while not basis.full:
+            basis.extend()
+        check()

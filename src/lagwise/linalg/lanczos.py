@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from .._validation import check_choice, check_int, check_random_state, check_real
+from .basis import LanczosBasis
 from .panels import Panels, fix_signs
 
 _DENSE = 600  # up to this order the whole matrix is formed and solved exactly
 _CHECK_COLUMNS = 64  # columns between two looks at the Ritz values
 _EQUAL = 1e-5  # eigenvalues nearer than this, relative to the largest, are taken to be copies of one
+_ROUNDS = 6  # products with all that is pending before random columns have shown what they reach
 _ORTHONORMAL = 1e-3  # vectors farther from orthonormal than this are not taken as they are
 
 
@@ -132,15 +134,17 @@ def eigsh(
     if dtype is None:
         dtype = np.float32 if operator.dtype == np.float32 and tol >= 1e-6 else np.float64
     limit = 40 * (k + block) + 1000 if max_products is None else check_int("max_products", max_products, k + block)
-    state = _Lanczos(operator, k, which, block, basis, np.dtype(dtype), check_random_state(random_state), n_threads)
+    rng, panels = check_random_state(random_state), Panels(n, n_threads)
+    space = LanczosBasis(operator, -(-basis // block) * block, block, np.dtype(dtype), rng, panels)
+    state = _Lanczos(space, k, which)
     try:
-        with state.panels:
-            state.begin(start)
+        with panels:
+            space.begin(rng.standard_normal((n, block)) if start is None else _checked_start(start, (n, block)))
             result = state.run(tol, limit, callback)
     except KeyboardInterrupt as stop:
         stop.partial = None  # type: ignore[attr-defined]
-        if state.size >= k:
-            with state.panels:
+        if space.size >= k:
+            with panels:
                 stop.partial = state.extract(*state.ritz(), tol)  # type: ignore[attr-defined]
         raise
     if strict and not result.converged:
@@ -197,6 +201,13 @@ def block_krylov(
     )
 
 
+def _checked_start(start: Any, shape: tuple[int, int]) -> np.ndarray:
+    X = np.array(start)
+    if X.shape != shape:
+        raise ValueError(f"start has shape {X.shape}; expected {shape}")
+    return X
+
+
 def _dense(operator: Any, k: int, which: str) -> EigenResult:
     n = operator.shape[0]
     matrix = np.asarray(operator.matmat(np.eye(n)), dtype=np.float64)
@@ -221,167 +232,91 @@ def _leading(values: np.ndarray, which: str) -> np.ndarray:
 
 
 class _Lanczos:
-    """The basis Q, the projected matrix T = Q'AQ, and the next block that continues them."""
+    """When to look at the Ritz values, what to keep at a restart, when to look for more copies, when to stop."""
 
-    def __init__(
-        self,
-        operator: Any,
-        k: int,
-        which: str,
-        block: int,
-        basis: int,
-        dtype: np.dtype,
-        rng: np.random.Generator,
-        n_threads: int | None,
-    ):
-        self.operator, self.k, self.which, self.block, self.rng = operator, k, which, block, rng
-        self.capacity = -(-basis // block) * block
-        self.n = operator.shape[0]
-        self.dtype = dtype
-        self.panels = Panels(self.n, n_threads)
-        self.Q = np.empty((self.n, self.capacity + block), dtype=dtype)
-        self.T = np.zeros((self.capacity + block, self.capacity + block))
-        self.size = 0  # columns of Q whose products are in T; the next block stands behind them
-        self.coupled = 0  # first column of Q that the next product can reach, but for rounding
-        self.R = np.zeros((block, block))  # couples the last block to the next one
-        self.n_products = self.n_restarts = 0
-
-    def begin(self, start: np.ndarray | None) -> None:
-        X = self.rng.standard_normal((self.n, self.block)) if start is None else np.array(start)
-        if X.shape != (self.n, self.block):
-            raise ValueError(f"start has shape {X.shape}; expected ({self.n}, {self.block})")
-        X = X.astype(self.dtype)
-        self._orthonormalise(X)
-        self.Q[:, : self.block] = X
+    def __init__(self, basis: LanczosBasis, k: int, which: str):
+        self.basis, self.k, self.which = basis, k, which
+        self.n_restarts = 0
+        self._steps = 0  # since a start from random columns
 
     def run(self, tol: float, limit: int, callback: Callable[[int, int, float], Any] | None) -> EigenResult:
+        basis = self.basis
         residual, n_converged, blocks_since = float("inf"), 0, 0
-        every = max(1, _CHECK_COLUMNS // self.block)
+        every = max(1, _CHECK_COLUMNS // basis.block)
         known = np.full(self.k, np.inf)
         while True:
-            self._extend()
-            full = self.size + self.block > self.capacity
-            spent = self.n_products + self.block > limit
+            basis.extend()
+            self._steps += 1
+            spent = basis.n_products + basis.block > limit
             blocks_since += 1
-            if full or spent or (blocks_since >= every and self.size >= 2 * self.k):
+            if basis.full or spent or (blocks_since >= every and basis.size >= 2 * self.k):
                 blocks_since = 0
                 values, Y = self.ritz()
-                residuals = self._residuals(Y)
+                residuals = basis.residuals(Y)
                 scale = float(np.abs(values).max()) or 1.0
                 residual = float(residuals.max()) / scale
                 n_converged = int(np.sum(residuals <= tol * scale))
-                if residual <= tol and not spent and self._crowded(values, scale):
-                    settled = np.abs(values - known).max() <= _EQUAL * scale
-                    known = values
-                    if not settled:
-                        self._refresh()
+                complete = residual <= tol
+                if complete and not spent and self._crowded(values, scale):
+                    if self._steps * basis.block < _ROUNDS * basis.pending:  # the random columns have not shown yet
+                        complete = False
+                    elif np.abs(values - known).max() > _EQUAL * scale and self._look_for_more():
+                        known = values
                         continue
-                if residual <= tol or spent:
+                if complete or spent:
                     if callback is not None:
-                        callback(self.n_products, n_converged, residual)
+                        callback(basis.n_products, n_converged, residual)
                     return self.extract(values, Y, tol)
-                if full:
+                if basis.full:
                     self._restart()
             if callback is not None:
-                callback(self.n_products, n_converged, residual)
+                callback(basis.n_products, n_converged, residual)
 
     def _crowded(self, values: np.ndarray, scale: float) -> bool:
         """Whether an eigenvalue has as many copies as a block has columns: there may be more that it cannot reach."""
         ordered = np.sort(values)
-        apart = self.block - 1
+        apart = self.basis.block - 1
         return bool(apart and np.any(ordered[apart:] - ordered[:-apart] <= _EQUAL * scale)) if apart < self.k else False
 
-    def _refresh(self) -> None:
-        """Keep the leading Ritz vectors, and go on from a random block: it reaches copies that the first one did not."""
-        self._restart()
-        self.T[self.size :] = self.T[:, self.size :] = 0
-        X = np.empty((self.n, self.block), dtype=self.dtype)
-        self._randomise(X, np.arange(self.block))
-        self.Q[:, self.size : self.size + self.block] = X
-
-    def _extend(self) -> None:
-        """Multiply the next block, project the product onto the basis, and orthonormalise what is left."""
-        first, stop = self.size, self.size + self.block
-        basis = self.Q[:, :stop]
-        W = np.asarray(self.operator.matmat(np.ascontiguousarray(self.Q[:, first:stop])), dtype=self.dtype)
-        self.n_products += self.block
-        C = np.zeros((stop, self.block))
-        near = self.Q[:, self.coupled : stop]
-        C[self.coupled :] = self.panels.inner(near, W)
-        if not np.isfinite(C).all():
-            raise ValueError("the operator's products are not finite; look for NaN or infinite entries")
-        self.panels.subtract(W, near, C[self.coupled :])
-        again = self.panels.inner(basis, W)
-        self.panels.subtract(W, basis, again)
-        C += again
-        C[first:] = (C[first:] + C[first:].T) / 2
-        self.T[:stop, first:stop] = C
-        self.T[first:stop, :stop] = C.T
-        self.size, self.coupled = stop, first
-        self.R = self._orthonormalise(W)
-        self.Q[:, stop : stop + self.block] = W
-
-    def _orthonormalise(self, W: np.ndarray) -> np.ndarray:
-        """QR of W; columns with nothing left are replaced by random ones orthogonal to the basis, with zeros in R."""
-        R = self.panels.qr(W)
-        basis = self.Q[:, : self.size]
-        scale = max(float(np.abs(self.T).max()), float(np.abs(R).max()))
-        left, eps = np.abs(np.diag(R)), np.finfo(self.dtype).eps
-        if self.size and left.min() <= np.sqrt(eps) * scale:  # rounding has grown with what was taken out
-            self.panels.subtract(W, basis, self.panels.inner(basis, W))
-            again = self.panels.qr(W)
-            R = again @ R
-            left = np.where(np.abs(np.diag(again)) < 0.5, 0.0, left)  # mostly rounding
-        dead = np.flatnonzero(left <= 4 * eps * scale)
-        if len(dead):
-            R[dead] = 0
-            self._randomise(W, dead)
-        return R
-
-    def _randomise(self, W: np.ndarray, columns: np.ndarray) -> None:
-        """Put random columns into a block, which is then orthonormal and orthogonal to the basis; the others stay."""
-        W[:, columns] = self.rng.standard_normal((self.n, len(columns))).astype(self.dtype)
-        basis = self.Q[:, : self.size]
-        for _ in range(2):
-            if self.size:
-                self.panels.subtract(W, basis, self.panels.inner(basis, W))
-            signs = np.diag(self.panels.qr(W))
-            W *= np.where(signs < 0, -1, 1).astype(self.dtype)
+    def _look_for_more(self) -> bool:
+        """Go on from as many random columns again as are pending: they reach copies that those did not. False: no room."""
+        basis = self.basis
+        if self._n_kept() + 2 * basis.pending + basis.block > basis.capacity:
+            return False
+        self._restart(negative=False)
+        basis.widen(basis.pending)
+        self._steps = 0
+        return True
 
     def ritz(self) -> tuple[np.ndarray, np.ndarray]:
         """The k leading Ritz values and the coordinates of their vectors in the basis."""
-        values, Y = np.linalg.eigh(self.T[: self.size, : self.size])
+        size = self.basis.size
+        values, Y = np.linalg.eigh(self.basis.T[:size, :size])
         self._all = values, Y
         order = _leading(values, self.which)[: self.k]
         return values[order], Y[:, order]
 
-    def _residuals(self, Y: np.ndarray) -> np.ndarray:
-        return np.linalg.norm(self.R @ Y[self.size - self.block :], axis=0)
+    def _n_kept(self) -> int:
+        return min(self.k + max(self.k // 4, self.basis.block), self.basis.size - self.basis.block)
 
-    def _restart(self) -> None:
+    def _restart(self, negative: bool = True) -> None:
+        """Go on from the leading Ritz vectors, and with `negative` from those that reach the modulus of the k-th."""
         values, Y = self._all
-        keep = min(self.k + max(self.k // 4, self.block), self.size - self.block)
+        keep = self._n_kept()
         order = _leading(values, self.which)[:keep]
-        if self.which == "LA":  # follow also the negative end, as far as it reaches the modulus of the k-th value
-            low = np.flatnonzero(values[: self.size - len(order)] <= -0.95 * abs(values[order[self.k - 1]]))
-            order = np.concatenate([order, low[: max(0, self.capacity // 2 - keep)]])
-            keep = len(order)
-        coupling = self.R @ Y[self.size - self.block :][:, order]
-        self.panels.multiply(self.Q[:, : self.size], Y[:, order], out=self.Q[:, :keep])
-        self.Q[:, keep : keep + self.block] = self.Q[:, self.size : self.size + self.block].copy()
-        self.T[:] = 0
-        self.T[np.arange(keep), np.arange(keep)] = values[order]
-        self.T[keep : keep + self.block, :keep] = coupling
-        self.T[:keep, keep : keep + self.block] = coupling.T
-        self.size, self.coupled = keep, 0
+        if self.which == "LA" and negative:
+            low = np.flatnonzero(values[: len(values) - keep] <= -0.95 * abs(values[order[self.k - 1]]))
+            order = np.concatenate([order, low[: max(0, self.basis.capacity // 2 - keep)]])
+        self.basis.keep(values[order], Y[:, order])
         self.n_restarts += 1
 
     def extract(self, values: np.ndarray, Y: np.ndarray, tol: float) -> EigenResult:
-        residuals = self._residuals(Y)
-        vectors = self.panels.multiply(self.Q[:, : self.size], Y)
-        if np.abs(self.panels.inner(vectors, vectors) - np.eye(self.k)).max() > _ORTHONORMAL:
+        basis, panels = self.basis, self.basis.panels
+        residuals = basis.residuals(Y)
+        vectors = panels.multiply(basis.Q[:, : basis.size], Y)
+        if np.abs(panels.inner(vectors, vectors) - np.eye(self.k)).max() > _ORTHONORMAL:
             values, vectors, residuals = self._again(vectors)
-        vectors *= fix_signs(vectors).astype(self.dtype)
+        vectors *= fix_signs(vectors).astype(basis.dtype)
         scale = float(np.abs(values).max()) or 1.0
         residual = float(residuals.max()) / scale
         return EigenResult(
@@ -389,7 +324,7 @@ class _Lanczos:
             vectors,
             residuals,
             residual,
-            self.n_products,
+            basis.n_products,
             self.n_restarts,
             residual <= tol,
             self._all[0][self._all[0] < 0],
@@ -397,13 +332,14 @@ class _Lanczos:
 
     def _again(self, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Ritz values, vectors and true residuals in the space of vectors that are not orthonormal, by products of their own."""
-        self.panels.qr(vectors)
-        self.panels.qr(vectors)
-        products = np.asarray(self.operator.matmat(np.ascontiguousarray(vectors)), dtype=self.dtype)
-        self.n_products += vectors.shape[1]
-        small = self.panels.inner(vectors, products)
+        basis, panels = self.basis, self.basis.panels
+        panels.qr(vectors)
+        panels.qr(vectors)
+        products = np.asarray(basis.operator.matmat(np.ascontiguousarray(vectors)), dtype=basis.dtype)
+        basis.n_products += vectors.shape[1]
+        small = panels.inner(vectors, products)
         values, Y = np.linalg.eigh((small + small.T) / 2)
         order = _leading(values, self.which)
         values, Y = values[order], Y[:, order]
-        vectors, products = self.panels.multiply(vectors, Y), self.panels.multiply(products, Y)
-        return values, vectors, np.linalg.norm(products - vectors * values.astype(self.dtype), axis=0)
+        vectors, products = panels.multiply(vectors, Y), panels.multiply(products, Y)
+        return values, vectors, np.linalg.norm(products - vectors * values.astype(basis.dtype), axis=0)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from types import TracebackType
 from typing import Any
 
 import numpy as np
 
+from .._kernels import tall
 from .._threads import resolve_threads, single_threaded_blas
 
 PANEL_ROWS = 2048
@@ -18,8 +19,9 @@ _WORST_INVERSE = 1e3  # entries of the inverse of the scaled Cholesky factor: co
 class Panels:
     """Tall dense algebra over panels of `PANEL_ROWS` rows, shared among threads.
 
-    Use it as a context: inside, BLAS is held at one thread. Each panel is computed by one thread, sums over panels
-    run in float64 in the order of the panels, so results are bitwise equal for any number of threads.
+    Narrow blocks go to kernels of our own, wide ones to BLAS. Use it as a context: inside, BLAS is held at one thread.
+    Each panel is computed by one thread, sums over panels run in float64 in the order of the panels, so results are
+    bitwise equal for any number of threads.
 
     Parameters
     ----------
@@ -58,14 +60,19 @@ class Panels:
 
     def inner(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
         """A'B, float64 of shape (p, q), for A (n, p) and B (n, q)."""
-        total = np.zeros((A.shape[1], B.shape[1]))
-        for part in self._map(lambda rows: A[rows].T @ B[rows]):
-            total += part
-        return total
+        shape = A.shape[1], B.shape[1]
+        if not _narrow(B, A):
+            return _total(self._map(lambda rows: A[rows].T @ B[rows]), shape)
+        parts = np.empty((len(self.slices), *shape))
+        tall.tall_inner(A, B, PANEL_ROWS, np.empty(parts.shape, dtype=B.dtype), parts, self.n_threads)
+        return _total(parts, shape)
 
     def subtract(self, X: np.ndarray, Q: np.ndarray, C: np.ndarray) -> None:
         """X -= Q C in place, for X (n, b), Q (n, m), C (m, b)."""
         C = np.ascontiguousarray(C, dtype=X.dtype)
+        if _narrow(X, Q):
+            tall.tall_subtract(X, Q, C, PANEL_ROWS, self.n_threads)
+            return
 
         def work(rows: slice) -> None:
             X[rows] -= Q[rows] @ C
@@ -111,9 +118,7 @@ class Panels:
 
     def _cholesky_step(self, X: np.ndarray) -> np.ndarray | None:
         """X R^-1 in place, R'R = X'X; None, with X untouched, if X is too near to dependent columns."""
-        gram = np.zeros((X.shape[1],) * 2)
-        for part in self._map(lambda rows: _gram(X[rows])):
-            gram += part
+        gram = self._gram(X)
         scale = np.sqrt(np.diag(gram))
         if not (np.isfinite(scale).all() and (scale > 0).all()):
             return None
@@ -124,13 +129,30 @@ class Panels:
         inverse = np.linalg.inv(unit)
         if np.abs(inverse).max() > _WORST_INVERSE:
             return None
-        inverse = (inverse / scale[:, None]).astype(np.float64)
+        inverse /= scale[:, None]
+        if _narrow(X):
+            tall.tall_scale(X, inverse, PANEL_ROWS, self.n_threads)
+        else:
 
-        def work(rows: slice) -> None:
-            X[rows] = X[rows].astype(np.float64) @ inverse
+            def work(rows: slice) -> None:
+                X[rows] = X[rows].astype(np.float64) @ inverse
 
-        self._map(work)
+            self._map(work)
         return unit * scale
+
+    def _gram(self, X: np.ndarray) -> np.ndarray:
+        """X'X, products and sums in float64."""
+        shape = (X.shape[1],) * 2
+        if _narrow(X):
+            parts = np.empty((len(self.slices), *shape))
+            tall.tall_gram(X, PANEL_ROWS, parts, self.n_threads)
+            return _total(parts, shape)
+
+        def product(rows: slice) -> np.ndarray:
+            part = X[rows].astype(np.float64)
+            return part.T @ part
+
+        return _total(self._map(product), shape)
 
     def _householder_qr(self, X: np.ndarray) -> np.ndarray:
         """QR of each panel in float64, then of the stacked triangles: as stable as QR of the whole."""
@@ -147,9 +169,26 @@ class Panels:
         return R
 
 
-def _gram(X: np.ndarray) -> np.ndarray:
-    X = X.astype(np.float64)
-    return X.T @ X
+def _narrow(block: np.ndarray, wide: np.ndarray | None = None) -> bool:
+    """Whether the kernels take this block, and what it meets: few columns, whole vectors of them, row by row."""
+    n, q = block.shape
+    mate = block if wide is None else wide
+    return (
+        n > 0
+        and 0 < q <= tall.MAX_WIDTH
+        and q * block.itemsize % tall.VECTOR_BYTES == 0
+        and mate.dtype == block.dtype
+        and mate.shape[1] > 0
+        and mate.strides[1] == block.strides[1] == block.itemsize
+    )
+
+
+def _total(parts: Iterable[np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
+    """Sum of the panels' parts in their order, float64."""
+    total = np.zeros(shape)
+    for part in parts:
+        total += part
+    return total
 
 
 def fix_signs(vectors: np.ndarray) -> np.ndarray:
