@@ -129,68 +129,70 @@ def viterbi_backward2(log_middle, t0, t1, state, scores, path):
 
 
 @jit()
-def top_paths1(log_start, log_transition, table, rows, k, scores, origin):
-    """The k best scores into each state; OUT scores (2, K, k), origin (T, K, k) int32 = state * k + rank before, or -1.
+def _merge(scores, weights, k, heads, best, origin):
+    """The k largest of scores[i, r] + weights[i], falling in r for each i; ties: lower i, then lower r. OUT best, origin (k,).
 
-    Returns 0 or 1: the half of `scores` that holds the last time. Ties: lower predecessor, then better rank, first.
+    origin is i * k + r, or -1 where there are fewer; heads (K,) is scratch.
     """
-    K = log_start.size
-    now = 0
-    for t in range(rows.size):
-        now = t & 1
-        for j in range(K):
-            scores[now, j, :] = -np.inf
-            origin[t, j, :] = -1
-            if t == 0:
-                scores[now, j, 0] = log_start[j]
-            else:
-                for i in range(K):
-                    for r in range(k):
-                        value = scores[1 - now, i, r] + log_transition[i, j]
-                        if value == -np.inf or value <= scores[now, j, k - 1]:
-                            break
-                        place = k - 1
-                        while place > 0 and scores[now, j, place - 1] < value:
-                            scores[now, j, place] = scores[now, j, place - 1]
-                            origin[t, j, place] = origin[t, j, place - 1]
-                            place -= 1
-                        scores[now, j, place] = value
-                        origin[t, j, place] = i * k + r
-            for r in range(k):
-                scores[now, j, r] += table[rows[t], j]
-    return now
+    heads[:] = 0
+    for place in range(k):
+        top, chosen = -np.inf, -1
+        for i in range(heads.size):
+            if heads[i] < k:
+                value = scores[i, heads[i]] + weights[i]
+                if value > top:
+                    top, chosen = value, i
+        best[place] = top
+        origin[place] = -1 if chosen < 0 else chosen * k + heads[chosen]
+        if chosen < 0:
+            best[place:] = -np.inf
+            origin[place:] = -1
+            return
+        heads[chosen] += 1
 
 
 @jit()
-def top_paths2(log_start, log_second, log_transition, table, rows, k, scores, origin):
-    """Order 2: scores (2, K, K, k), origin (T, K, K, k) = previous-but-one state * k + rank."""
+def top_paths1(log_start, log_back, table, rows, t0, t1, k, scores, origin):
+    """Times t0 .. t1 - 1 of the k best scores into each state; log_back[j, i] = log A[i, j].
+
+    IN/OUT scores (2, K, k): half t & 1 holds time t    OUT origin (T, K, k) int32 = state * k + rank before, or -1
+    Ties: lower predecessor, then better rank, first.
+    """
     K = log_start.size
-    now = 0
-    for t in range(rows.size):
+    heads = np.empty(K, dtype=np.int64)
+    for t in range(t0, t1):
         now = t & 1
-        scores[now] = -np.inf
-        origin[t] = -1
+        for j in range(K):
+            if t == 0:
+                scores[now, j, :] = -np.inf
+                origin[t, j, :] = -1
+                scores[now, j, 0] = log_start[j]
+            else:
+                _merge(scores[1 - now], log_back[j], k, heads, scores[now, j], origin[t, j])
+            scores[now, j] += table[rows[t], j]
+
+
+@jit()
+def top_paths2(log_start, log_second, log_middle, table, rows, t0, t1, k, scores, origin):
+    """Order 2: log_middle[b, c, a] = log A[a, b, c]; scores (2, K, K, k), state before first, and origin (T, K, K, k) =
+    state before that * k + rank."""
+    K = log_start.size
+    heads, ranked = np.empty(K, dtype=np.int64), np.empty((K, k))
+    for t in range(t0, t1):
+        now = t & 1
+        if t < 2:
+            scores[now] = -np.inf
+            origin[t] = -1
         for b in range(K):
             if t == 0:
                 scores[now, 0, b, 0] = log_start[b] + table[rows[t], b]
                 continue
+            for a in range(K):
+                ranked[a] = scores[1 - now, a, b]
             for c in range(K):
                 if t == 1:
-                    scores[now, b, c, 0] = scores[1 - now, 0, b, 0] + log_second[b, c] + table[rows[t], c]
+                    scores[now, b, c, 0] = ranked[0, 0] + log_second[b, c]
                     origin[t, b, c, 0] = 0
-                    continue
-                for a in range(K):
-                    for r in range(k):
-                        value = scores[1 - now, a, b, r] + log_transition[a, b, c]
-                        if value == -np.inf or value <= scores[now, b, c, k - 1]:
-                            break
-                        place = k - 1
-                        while place > 0 and scores[now, b, c, place - 1] < value:
-                            scores[now, b, c, place] = scores[now, b, c, place - 1]
-                            origin[t, b, c, place] = origin[t, b, c, place - 1]
-                            place -= 1
-                        scores[now, b, c, place] = value
-                        origin[t, b, c, place] = a * k + r
-                for r in range(k):
-                    scores[now, b, c, r] += table[rows[t], c]
-    return now
+                else:
+                    _merge(ranked, log_middle[b, c], k, heads, scores[now, b, c], origin[t, b, c])
+                scores[now, b, c] += table[rows[t], c]

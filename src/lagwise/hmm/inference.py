@@ -20,6 +20,9 @@ from .packing import log_arrays
 from .parameters import Parameters
 
 
+_CALL_SCORES = 100_000_000  # comparisons of one call that finds the k best paths
+
+
 def prepare(
     log_start: Any,
     log_transition: Any,
@@ -189,25 +192,23 @@ def best_paths(logs: dict[str, np.ndarray], rows: np.ndarray, k: int) -> list[tu
     k = min(k, K ** min(T, 20))
     scores = np.full((2, *(K,) * order, k), -np.inf)
     origin = np.full((T, *(K,) * order, k), -1, dtype=np.int32)
-    if order == 1:
-        now = kernel.top_paths1(logs["start"], logs["transition"], logs["table"], rows, k, scores, origin)
-        ends = scores[now] + logs["final"][:, None]
-    else:
-        now = kernel.top_paths2(
-            logs["start"], logs["second"], logs["transition"], logs["table"], rows, k, scores, origin
-        )
-        ends = scores[now] + (logs["final"] if T > 1 else np.broadcast_to(logs["final1"], (K, K)))[..., None]
-    found = []
-    for flat in np.argsort(-ends.reshape(-1), kind="stable")[:k]:
-        if ends.reshape(-1)[flat] == -np.inf:
-            break
-        *pair, rank = (int(x) for x in np.unravel_index(int(flat), ends.shape))
-        path = np.empty(T, dtype=np.int64)
-        for t in range(T - 1, -1, -1):
-            path[t] = pair[-1]
-            came = int(origin[(t, *pair, rank)])
-            if t > 0:
-                before, rank = divmod(came, k)
-                pair = [before] if order == 1 else [before, pair[0]]
-        found.append((path_score(logs, rows, path), path))
-    return found
+    back = np.ascontiguousarray(np.moveaxis(logs["transition"], 0, -1))
+    step = max(1, _CALL_SCORES // (K ** (order + 1) * k))  # so that Ctrl-C is seen
+    for t0 in range(0, T, step):
+        times = t0, min(t0 + step, T)
+        if order == 1:
+            kernel.top_paths1(logs["start"], back, logs["table"], rows, *times, k, scores, origin)
+        else:
+            kernel.top_paths2(logs["start"], logs["second"], back, logs["table"], rows, *times, k, scores, origin)
+    final = logs["final"] if order == 1 or T > 1 else np.broadcast_to(logs["final1"], (K, K))
+    ends = (scores[(T - 1) & 1] + final[..., None]).reshape(-1)
+    last = np.argsort(-ends, kind="stable")[:k]
+    last = last[ends[last] > -np.inf]
+    *states, ranks = np.unravel_index(last, (*(K,) * order, k))
+    paths = np.empty((T, last.size), dtype=np.int64)
+    for t in range(T - 1, -1, -1):
+        paths[t] = states[-1]
+        if t > 0:
+            before, ranks = np.divmod(origin[(t, *states, ranks)], k)
+            states = [before] if order == 1 else [before, states[0]]
+    return [(path_score(logs, rows, path), path) for path in np.ascontiguousarray(paths.T)]

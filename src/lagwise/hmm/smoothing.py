@@ -19,7 +19,8 @@ def interpolation_weights(trigrams: np.ndarray, order: int = 2) -> np.ndarray:
     """Weights of the uni-, bi- and (order 2) trigram estimates, summing to 1.
 
     Each n-gram's count goes to the estimate that predicts it best once one occurrence of it is taken out; equally good
-    estimates share it.
+    estimates share it. The unigrams keep at least one occurrence, so that no sequence of tags is impossible for not having
+    been seen.
     """
     unigrams, bigrams = trigrams.sum(axis=(0, 1)), trigrams.sum(axis=0)
     contexts = bigrams.sum(axis=1)
@@ -38,7 +39,8 @@ def interpolation_weights(trigrams: np.ndarray, order: int = 2) -> np.ndarray:
         estimates = np.stack((np.broadcast_to(one, trigrams.shape), np.broadcast_to(two, trigrams.shape), three))
     best = estimates == estimates.max(axis=0)
     share = np.where(best, counts / best.sum(axis=0), 0.0).reshape(order + 1, -1).sum(axis=1)
-    return share / share.sum() if share.sum() > 0 else np.full(order + 1, 1.0 / (order + 1))
+    share[0] = max(share[0], 1.0)
+    return share / share.sum()
 
 
 def interpolated_transitions(trigrams: np.ndarray, weights: np.ndarray) -> np.ndarray:

@@ -46,6 +46,10 @@ def check_tagged(X: Iterable[Sequence[str]], y: Iterable[Sequence[str]]) -> tupl
     for number, (words, labels) in enumerate(zip(sentences, tags)):
         if len(words) != len(labels):
             raise ValueError(f"sentence {number} has {len(words)} words but {len(labels)} tags")
+    for name, lists in (("word", sentences), ("tag", tags)):
+        number = next((i for i, sentence in enumerate(lists) if "" in sentence), None)
+        if number is not None:
+            raise ValueError(f"sentence {number} has an empty {name}; expected strings that are not empty")
     if not any(sentences):
         raise ValueError("there are no words to learn from or to measure")
     return sentences, tags
@@ -62,30 +66,42 @@ def read_tagged(path: str | os.PathLike[str], column: int = 2) -> tuple[list[lis
     Raises
     ------
     ValueError
-        Naming the line that has too few columns or is not UTF-8.
+        Naming the line that has too few columns, an empty word or tag, or is not UTF-8.
     """
     check_int("column", column, 2)
     sentences: list[list[str]] = [[]]
     tags: list[list[str]] = [[]]
-    with open(path, encoding="utf-8", newline="\n") as handle:
-        try:
-            for number, line in enumerate(handle, 1):
-                line = line.rstrip("\r\n")
-                if not line.strip():
-                    if sentences[-1]:
-                        sentences.append([])
-                        tags.append([])
-                    continue
-                fields = line.split("\t")
-                if len(fields) < column:
-                    raise ValueError(
-                        f"{os.fspath(path)} line {number} has {len(fields)} column(s) separated by tabs; the tag was "
-                        f"to be in column {column}"
-                    )
-                sentences[-1].append(fields[0])
-                tags[-1].append(fields[column - 1])
-        except UnicodeDecodeError as error:
-            raise ValueError(f"{os.fspath(path)} is not UTF-8 ({error})") from None
+    with open(path, "rb") as handle:
+        for number, raw in enumerate(handle, 1):
+            try:
+                line = raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+            except UnicodeDecodeError as error:
+                raise ValueError(
+                    f"{os.fspath(path)} line {number} is not UTF-8 ({error.reason} at byte {error.start} of the line)"
+                ) from None
+            if not line.strip():
+                if sentences[-1]:
+                    sentences.append([])
+                    tags.append([])
+                continue
+            if "\r" in line:
+                raise ValueError(
+                    f"{os.fspath(path)} line {number} has a carriage return inside; lines must end with a line feed"
+                )
+            fields = line.split("\t")
+            if len(fields) < column:
+                raise ValueError(
+                    f"{os.fspath(path)} line {number} has {len(fields)} column(s) separated by tabs; the tag was "
+                    f"to be in column {column}"
+                )
+            word, tag = fields[0], fields[column - 1]
+            if not word.strip() or not tag.strip():
+                raise ValueError(
+                    f"{os.fspath(path)} line {number} has an empty {'tag' if word.strip() else 'word'}; expected "
+                    f"a word in column 1 and its tag in column {column}"
+                )
+            sentences[-1].append(word)
+            tags[-1].append(tag)
     if not sentences[-1]:
         sentences.pop()
         tags.pop()
