@@ -20,16 +20,19 @@ def lanes_walk(const real_t[:, ::1] table, const int32_t[::1] ids, const int64_t
     r + table[id] and goes to its row. Without a table, which needs `add`, x becomes r.
 
     IN      table (n, h) or (0, h): none; ids (T,), not read without a table; begins, lengths (B,): rows of a lane
-            packed: R by panels of two vectors of 64 bytes, the last perhaps one (`lagwise.lds.recurrence.Recurrence`)
+            packed (h * width,): R by panels of two vectors of 64 bytes, then one, then half of one, where they are
+            needed for width columns (`lagwise.lds.recurrence.Recurrence`)
     IN/OUT  x (at least B rounded up to a multiple of 8, h), states (T, h)
-    OUT     y (LANES, width): scratch, width the columns of all panels
+    OUT     y (LANES, stride): scratch, stride at least width and a multiple of a vector
     """
     cdef int64_t n = begins.shape[0]
-    cdef Py_ssize_t h = x.shape[1], width = y.shape[1]
+    cdef Py_ssize_t h = x.shape[1], stride = y.shape[1], width
     if n == 0 or h == 0:
         return
+    width = packed.shape[0] // h
     if (lengths.shape[0] != n or x.shape[0] < (n + 7) // 8 * 8 or y.shape[0] < LR_LANES or states.shape[1] != h
-            or table.shape[1] != h or packed.shape[0] != h * width or width < h or width * sizeof(real_t) % 64
+            or table.shape[1] != h or packed.shape[0] != h * width or width < h or width * sizeof(real_t) % 32
+            or stride < width or stride * sizeof(real_t) % 64
             or (table.shape[0] == 0 and not add) or (table.shape[0] and ids.shape[0] != states.shape[0])):
         raise ValueError("arrays whose shapes do not go together")
     cdef const real_t *rows = &table[0, 0] if table.shape[0] else NULL
@@ -39,4 +42,4 @@ def lanes_walk(const real_t[:, ::1] table, const int32_t[::1] ids, const int64_t
     cdef real_t *scratch = &y[0, 0]
     cdef real_t *out = &states[0, 0]
     with nogil:
-        lr_walk(rows, words, &begins[0], &lengths[0], n, h, direction, matrix, t0, t1, add, own, scratch, width, out)
+        lr_walk(rows, words, &begins[0], &lengths[0], n, h, direction, matrix, width, t0, t1, add, own, scratch, stride, out)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -18,12 +19,13 @@ class Recurrence:
 
     def __init__(self, R: np.ndarray, dtype: Any):
         self.h, lanes = len(R), 64 // np.dtype(dtype).itemsize
-        self.width = -(-self.h // lanes) * lanes
-        wide = np.zeros((self.h, self.width), dtype)
+        self.stride = -(-self.h // lanes) * lanes
+        width = -(-2 * self.h // lanes) * lanes // 2  # whole vectors and at most a half
+        wide = np.zeros((self.h, width), dtype)
         wide[:, : self.h] = R.T
-        self.packed = aligned_empty((self.h * self.width,), dtype)
-        cuts = range(0, self.width, 2 * lanes)
-        self.packed[:] = np.concatenate([wide[:, c : c + 2 * lanes].ravel() for c in cuts])
+        edges = sorted({*range(0, width + 1, 2 * lanes), width // lanes * lanes, width})
+        self.packed = aligned_empty((self.h * width,), dtype)
+        self.packed[:] = np.concatenate([wide[:, a:b].ravel() for a, b in itertools.pairwise(edges)])
 
     def advance(
         self,
@@ -40,7 +42,7 @@ class Recurrence:
         """Some steps of lanes of falling length (see the kernel); x (padded number of lanes, h) is carried on."""
         from lagwise._kernels import lanes
 
-        scratch = aligned_empty((lanes.LANES, self.width), states.dtype)
+        scratch = aligned_empty((lanes.LANES, self.stride), states.dtype)
         rows = states[:0] if table is None else table
         lanes.lanes_walk(rows, ids, begins, lengths, direction, self.packed, *steps, add, x, scratch, states)
 
