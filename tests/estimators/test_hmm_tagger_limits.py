@@ -61,6 +61,7 @@ def test_empty_words_and_tags_are_refused():
 
 
 @pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.filterwarnings("ignore:EM did not converge")
 def test_many_best_paths_are_the_best_of_all(order):
     rng = np.random.default_rng(order)
     hmm = lw.HMM(3, n_symbols=4, order=order, random_state=order, n_iter=1, tol=0).fit(rng.integers(0, 4, 200))
