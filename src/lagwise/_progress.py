@@ -31,7 +31,7 @@ class Progress:
         self._task: Any = None
         self._started = self._last = time.monotonic()
         self._note = ""
-        self._done = 0.0
+        self._done: float | None = None  # nothing was reported
 
     def __enter__(self) -> Progress:
         self._started = self._last = time.monotonic()
@@ -65,9 +65,19 @@ class Progress:
             _say(f"{self.description}: {self._line(now)}{self._remaining(now)}")
 
     def _line(self, now: float) -> str:
-        rate = self._done / max(now - self._started, 1e-9)
-        amount = _short(self._done) + (f"/{_short(self.total)}" if self.total else "")
+        done = self._done or 0.0
+        return self._amount(now, _short(done) + (f"/{_short(self.total)}" if self.total else ""))
+
+    def _amount(self, now: float, amount: str) -> str:
+        rate = (self._done or 0.0) / max(now - self._started, 1e-9)
         return f"{amount} {self.unit}, {_short(rate)}/s" + (f", {self._note}" if self._note else "")
+
+    def _last_line(self, now: float) -> str:
+        """What was done, which may be less than the total: EM stops early. Only bytes of input are all read."""
+        if self.unit == "B" and self.total:
+            self._done = max(self._done or 0.0, self.total)
+        seconds = f"{now - self._started:.1f} s"
+        return seconds if self._done is None else f"{self._amount(now, _short(self._done))}, {seconds}"
 
     def _remaining(self, now: float) -> str:
         if not self.total or not self._done:
@@ -81,9 +91,7 @@ class Progress:
         if self._bar is not None:
             self._bar.stop()
         if self.enabled and kind is None:
-            seconds = time.monotonic() - self._started
-            self._done = max(self._done, self.total or 0)  # it is all done, however far the last report was
-            _say(f"{self.description}: {self._line(time.monotonic())}, {seconds:.1f} s")
+            _say(f"{self.description}: {self._last_line(time.monotonic())}")
 
 
 def _say(line: str) -> None:

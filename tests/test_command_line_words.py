@@ -1,0 +1,105 @@
+"""What the command line says: true amounts, one style, nothing ignored in silence; the demo replaces its own files only."""
+
+import contextlib
+import io
+import json
+
+import numpy as np
+import pytest
+
+import lagwise as lw
+from lagwise._progress import Progress
+from lagwise.cli import _app
+from lagwise.cli import demo as demo_module
+
+
+def cli(*arguments):
+    """Run the command line in this process: its status, output and errors."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        _app.register()
+        status = _app.run([str(argument) for argument in arguments])
+    return status, out.getvalue(), err.getvalue()
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    path = tmp_path_factory.mktemp("words") / "text.txt"
+    random = np.random.default_rng(0)
+    words = [first + second for first in "abcdefghijklmnop" for second in "abcdefghijklmnop"]
+    drawn = np.minimum(random.zipf(1.2, (1000, 20)), len(words)) - 1
+    path.write_text("".join(" ".join(words[n] for n in row) + "\n" for row in drawn))
+    return path
+
+
+@pytest.fixture
+def speech(text, monkeypatch):
+    """The demo reads one small text in place of the package of speeches."""
+    monkeypatch.setattr(demo_module, "speeches", lambda: [str(text)])
+
+
+def test_the_demo_twice_replaces_its_own_files(speech, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):
+        status, out, err = cli("demo", "-q")
+        assert status == 0, err
+        assert "Written to lagwise-demo" in out
+    assert (tmp_path / "lagwise-demo" / "vectors.safetensors").exists()
+
+
+@pytest.mark.parametrize("name", ["vectors.safetensors", "lagwise-demo.json", "store"])
+def test_the_demo_refuses_files_that_are_not_its_own(speech, tmp_path, name):
+    other = lw.count(lines=["a b a b"] * 9, min_count=1)
+    if name == "store":
+        other.save(tmp_path / name)
+    else:
+        (tmp_path / name).write_text("[1, 2]")
+    (tmp_path / "notes.txt").write_text("mine")
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    status, _, err = cli("demo", "-o", tmp_path, "-q")
+    assert status == 1 and name in err and "--force" in err and "-o" in err
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+    assert cli("demo", "-o", tmp_path, "-q", "--force")[0] == 0
+    assert len(lw.load(tmp_path / "store").vocabulary) > 2 and (tmp_path / "notes.txt").read_text() == "mine"
+    assert cli("demo", "-o", tmp_path, "-q")[0] == 0  # they are its own now
+
+
+def test_the_demo_refuses_its_own_files_once_they_are_others(speech, tmp_path):
+    assert cli("demo", "-o", tmp_path / "d", "-q")[0] == 0
+    lw.count(lines=["a b a b"] * 9, min_count=1).save(tmp_path / "d" / "store", overwrite=True)
+    status, _, err = cli("demo", "-o", tmp_path / "d", "-q")
+    assert status == 1 and "store" in err and "vectors" not in err
+
+
+def test_the_demo_wants_a_folder_with_a_parent(speech, tmp_path):
+    (tmp_path / "file").write_text("")
+    assert "file" in cli("demo", "-o", tmp_path / "file", "-q")[2]
+    assert "does not exist" in cli("demo", "-o", tmp_path / "no" / "folder", "-q")[2]
+
+
+def last_line(capsys, reports, total, unit):
+    with Progress(True, "work", total, unit) as bar:
+        for done in reports:
+            bar.update(done)
+    return capsys.readouterr().err.strip().split("\n")[-1]
+
+
+def test_the_last_line_of_progress_says_what_was_done(capsys):
+    assert last_line(capsys, [1, 2, 16], 100, "iterations").startswith("work: 16 iterations, ")
+    assert last_line(capsys, [100], 100, "iterations").startswith("work: 100 iterations, ")
+    assert last_line(capsys, [], 100, "iterations").count("iterations") == 0
+    assert last_line(capsys, [], 2048, "B").startswith("work: 2.0k B, ")  # input is read to its end
+    assert last_line(capsys, [5], None, "tokens").startswith("work: 5 tokens, ")
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_models_that_stop_early_say_after_how_many_iterations(text, tmp_path):
+    status, out, err = cli("hmm", "fit", text, "-o", tmp_path / "hmm", "--states", 2, "--tol", 0.05, "--json")
+    assert status == 0, err
+    assert json.loads(out)["iterations"] < 100
+    assert f"HMM: {json.loads(out)['iterations']} iterations" in err and "/100" not in err
+    assert cli("count", text, "-o", tmp_path / "store", "-q")[0] == 0
+    status, out, err = cli("lds", tmp_path / "store", "-o", tmp_path / "lds", "--dim", 3, "--tol", 0.05, "--json")
+    assert status == 0, err
+    assert json.loads(out)["iterations"] < 50
+    assert f"EM: {json.loads(out)['iterations']} iterations" in err and "/50" not in err
