@@ -103,3 +103,62 @@ def test_models_that_stop_early_say_after_how_many_iterations(text, tmp_path):
     assert status == 0, err
     assert json.loads(out)["iterations"] < 50
     assert f"EM: {json.loads(out)['iterations']} iterations" in err and "/50" not in err
+
+
+@pytest.mark.parametrize(
+    "counted, asked, said",
+    [
+        (("--window", 5), (), "window 5 and weight flat in place of window 7 and weight harmonic of preset balanced"),
+        (("--max-lag", 3), (), "window 3 in place of window 7 of preset balanced: the store holds lags 1 to 3"),
+        ((), ("--window", 4), "weight flat in place of weight harmonic of preset balanced"),
+        ((), ("--window", 4, "--weight", "flat"), ""),
+        ((), (), ""),
+        (("--window", 5), ("--preset", "paper"), ""),
+        (("--window", 5), ("--variant", "ppmi"), ""),
+    ],
+)
+def test_sens_says_where_it_uses_another_window_than_the_preset(text, tmp_path, counted, asked, said):
+    assert cli("count", text, "-o", tmp_path / "store", "-q", *counted)[0] == 0
+    status, _, err = cli("sens", tmp_path / "store", "-o", tmp_path / "v", "--dim", 5, *asked)
+    assert status == 0 and (said in err if said else "in place of" not in err), err
+    status, _, err = cli("sens", tmp_path / "store", "-o", tmp_path / "v", "--dim", 5, "-q", "--force", *asked)
+    assert (status, err) == (0, "")
+
+
+@pytest.mark.parametrize(
+    "asked, refused",
+    [
+        (("--variant", "ppmi", "--alpha=-1"), "--alpha"),
+        (("--variant", "pmi", "--alpha", "none"), "--alpha"),
+        (("--variant", "svd-ns-shifted", "--shift", 1), "--shift"),
+        (("--negatives", 2), "--negatives"),
+        (("--variant", "log-counts", "--smoothing", 0.5), "--smoothing"),
+        (("--variant", "pmi", "--smooth", "context"), "--smooth"),
+        (("--variant", "sens", "--pair-max", 5), "--pair-max"),
+        (("--psd", "--pair-weight", 5), "--pair-weight"),
+    ],
+)
+def test_sens_refuses_options_that_its_setting_does_not_use(text, tmp_path, asked, refused):
+    assert cli("count", text, "-o", tmp_path / "store", "-q")[0] == 0
+    status, _, err = cli("sens", tmp_path / "store", "-o", tmp_path / "v", "--dim", 5, *asked)
+    assert status == 1 and err.startswith("lagwise: error: ") and refused in err and not (tmp_path / "v").exists()
+
+
+def test_hmm_fit_ends_with_a_line_like_the_other_commands(text, tmp_path):
+    status, _, err = cli("hmm", "fit", text, "-o", tmp_path / "hmm", "--states", 2, "--tol", 0.05)
+    assert status == 0 and err.split("\n")[-2].startswith(f"{tmp_path / 'hmm'}: 2 states, "), err
+    assert "iterations (converged), objective -" in err and err.endswith(" nats a token\n")
+    (tmp_path / "tagged").write_text("the\tD\ndog\tN\n\n" * 20)
+    status, _, err = cli("hmm", "fit", "--tagged", tmp_path / "tagged", "-o", tmp_path / "tagger")
+    assert status == 0 and err.endswith(f"{tmp_path / 'tagger'}: 2 words, 2 tags, 40 tokens\n"), err
+
+
+def test_info_is_for_people(text, tmp_path):
+    assert cli("count", text, "-o", tmp_path / "store", "-q")[0] == 0
+    assert cli("sens", tmp_path / "store", "-o", tmp_path / "v", "--dim", 30, "-q")[0] == 0
+    _, store, _ = cli("info", tmp_path / "store")
+    _, vectors, _ = cli("info", tmp_path / "v")
+    for shown in (store, vectors):
+        assert "{" not in shown and "[" not in shown and "None" not in shown
+    assert "... (30 in all)" in vectors and "about settings" in vectors and " MB" in store
+    assert json.loads(cli("info", tmp_path / "store", "--json")[1])["memory of sens"] > 0

@@ -90,14 +90,35 @@ def table(facts: dict[str, Any]) -> None:
     grid.add_column(style="bold", no_wrap=True)
     grid.add_column(overflow="fold")
     for name, value in facts.items():
-        if isinstance(value, (list, tuple)) and len(value) > 8:
-            value = f"{', '.join(map(str, value[:5]))}, ... ({len(value)} in all)"
-        if isinstance(value, dict):
-            value = ", ".join(f"{key} {inner}" for key, inner in value.items())
-        elif isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 10000:
-            value = f"{value:,}"
-        grid.add_row(str(name), Text(str(value)))
+        for label, shown in _rows(str(name), value):
+            grid.add_row(label, Text(shown))
     Console().print(grid)
+
+
+def _rows(name: str, value: Any) -> list[tuple[str, str]]:
+    """A fact as rows of a table; what has an inside of its own gets a row of its own."""
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 10000:
+        return [(name, f"{value:,}")]
+    if not isinstance(value, dict):
+        return [(name, _words(value))]
+    apart = {key: inner for key, inner in value.items() if isinstance(inner, (dict, list, tuple)) and len(inner) > 1}
+    plain = {key: inner for key, inner in value.items() if key not in apart}
+    rows = [(name, _words(plain))] if plain or not apart else []
+    return rows + [(f"{name} {key}", _words(inner)) for key, inner in apart.items()]
+
+
+def _words(value: Any) -> str:
+    """A value for people: six digits of a number, the first few of a long list."""
+    if value is None or (isinstance(value, (list, tuple, dict)) and not value):
+        return "none"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_words(inner)}" for key, inner in value.items())
+    if isinstance(value, (list, tuple)):
+        more = f", ... ({len(value)} in all)" if len(value) > 8 else ""
+        return ", ".join(_words(inner) for inner in (value[:5] if more else value)) + more
+    return str(value)
 
 
 def columns(lists: dict[str, list[str]]) -> None:

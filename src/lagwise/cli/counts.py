@@ -176,7 +176,12 @@ def info(
     if json:
         _app.emit(facts)
     else:
-        _app.table(facts)
+        _app.table({name: _memory(value) if name.startswith("memory of ") else value for name, value in facts.items()})
+
+
+def _memory(n_bytes: int) -> str:
+    size = f"{n_bytes / 1e9:.1f} GB" if n_bytes >= 1e9 else f"{n_bytes / 1e6:.1f} MB"
+    return f"about {size} with 100 dimensions"
 
 
 Store = Annotated[Path, typer.Argument(help="A count store.", show_default=False)]

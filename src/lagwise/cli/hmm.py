@@ -109,7 +109,18 @@ def fit(
     if json:
         _app.emit(result)
     else:
-        _app.say(", ".join(f"{name} {value}" for name, value in result.items()), quiet)
+        _app.say(_summary(result), quiet)
+
+
+def _summary(result: dict[str, Any]) -> str:
+    """One line about a model that was fitted."""
+    if "tags" in result:
+        return f"{result['output']}: {result['words']} words, {result['tags']} tags, {result['tokens']} tokens"
+    return (
+        f"{result['output']}: {result['states']} states, {result['symbols']} words, {result['tokens']} tokens, "
+        f"{result['iterations']} iterations ({'' if result['converged'] else 'not '}converged), objective "
+        f"{result['objective'] / max(result['tokens'], 1):.5f} nats a token"
+    )
 
 
 def _check_given(context: typer.Context, others: tuple[str, ...], tagged: bool) -> None:

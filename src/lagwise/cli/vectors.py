@@ -106,6 +106,8 @@ def sens(
         preset = DEFAULT_PRESET
     ruling = {name: given[name] for name in ("variant", "random_negatives") if name in given}
     settings = SENS(preset=preset, psd=psd, **ruling).settings()  # psd and these may rule out a preset's refit
+    wanted = settings["window"], settings["weight"]
+    _check_applies(given, {**settings, **given})
     if not named and window is None and weight is None and counts.max_lag and settings["window"] is not None:
         reach = min(settings["window"], counts.max_lag)  # the default goes as far as the store does
         settings["window"] = reach
@@ -113,6 +115,8 @@ def sens(
             settings["weight"] = settings["weight"][:reach]
     if counts.max_lag is None or (window is not None and weight is None):
         settings["window"] = settings["weight"] = None  # a preset's weights belong to its own window
+    if preset is not None:
+        _say_window(counts, f"preset {preset}", wanted, {**settings, **given}, given, quiet)
     model = SENS(
         **{
             **settings,
@@ -157,6 +161,59 @@ def sens(
             f"{model.objective_:.1f}, {model.n_positive_} positive and {model.n_negative_} negative entries",
             quiet,
         )
+
+
+_OF_PMI = ("sens", "svd-ns", "svd-ns-shifted", "pmi", "ppmi", "sppmi")
+_VARIANTS_OF = {
+    "alpha": ("sens", "svd-ns", "svd-ns-shifted"),
+    "shift": ("sens", "svd-ns", "pmi", "ppmi"),
+    "smoothing": _OF_PMI,
+    "smooth": _OF_PMI,
+    "negatives": ("sppmi",),
+}
+
+
+def _check_applies(given: dict[str, Any], settings: dict[str, Any]) -> None:
+    """Refuse options that the chosen setting does not use."""
+    variant = settings["variant"]
+    for name, variants in _VARIANTS_OF.items():
+        if name in given and variant not in variants:
+            raise ValueError(f"--{name} does nothing with --variant {variant}; it belongs to {', '.join(variants)}")
+    for name in ("pair_weight", "pair_max"):
+        if name in given and settings["refit"] == 0:
+            raise ValueError(
+                f"--{name.replace('_', '-')} belongs to the refit, which this setting has not; give --refit"
+            )
+    if given.get("smooth") == "context" and settings["smoothing"] == 1:
+        raise ValueError("--smooth context does nothing without --smoothing below 1")
+
+
+def _say_window(
+    counts: Any, preset: str, wanted: tuple[Any, Any], settings: dict[str, Any], given: dict[str, Any], quiet: bool
+) -> None:
+    """Say where a window or a weight is used that is neither the preset's nor asked for."""
+    windowed = counts.max_lag is None
+    own = (counts.window_size, counts.options["weight"]) if windowed else (5, "flat")
+    used = (settings["window"] or own[0], settings["weight"] or own[1])
+    names = [
+        (f"{name} {_shown_weight(now)}", f"{name} {_shown_weight(before)}")
+        for name, now, before in zip(("window", "weight"), used, wanted)
+        if name not in given and now != before
+    ]
+    if names:
+        reason = (
+            "the store holds no other"
+            if windowed
+            else f"the store holds lags 1 to {counts.max_lag}"
+            if "window" not in given
+            else "--weight sets another"
+        )
+        here, there = (" and ".join(part) for part in zip(*names))
+        _app.say(f"{here} in place of {there} of {preset}: {reason}", quiet)
+
+
+def _shown_weight(value: Any) -> str:
+    return ",".join(f"{one:g}" for one in value) if isinstance(value, (list, tuple)) else str(value)
 
 
 def _alpha(text: str | None) -> Any:
