@@ -60,8 +60,8 @@ class AnalogyResult:
     sections: dict[str, tuple[int, int, int]] = field(default_factory=dict)
 
     def accuracy(self, kind: str = "all") -> float:
-        """Share of right answers: "all", "semantic", "syntactic" (sections named gram...), or of one section; 0 where
-        nothing was asked (see `total`)."""
+        """Share of right answers: "all", "syntactic" (sections whose names begin with "gram", as in Google's file),
+        "semantic" (all other sections), or of one section; 0 where nothing was asked (see `total`)."""
         correct, asked, _ = self.total(kind)
         return correct / asked if asked else 0.0
 
@@ -148,7 +148,7 @@ def evaluate_similarity(
     ----------
     vectors : WordVectors
     path : str or PathLike
-        Lines of word, word, score.
+        Lines of word, word, score, separated by white space.
     oov : {"skip", "zero"}
         Pairs with an unknown word are left out, or scored 0.
     case : {"auto", "lower", "keep"}
@@ -259,7 +259,7 @@ def evaluate_analogies(
     ----------
     vectors : WordVectors
     path : str or PathLike
-        Lines of four words under ": section" lines.
+        Lines of four words under ": section" lines; sections whose names begin with "gram" are syntactic.
     method : {"add", "mul"}
         3CosAdd or 3CosMul.
     oov : {"skip", "zero"}

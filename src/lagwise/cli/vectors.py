@@ -275,12 +275,24 @@ def analogy(
 def evaluate(
     vectors: Annotated[list[Path], typer.Argument(help="One or more vector files.", show_default=False)],
     similarity: Annotated[
-        list[Path] | None, typer.Option(exists=True, help="Files of word, word, score (or a folder).")
+        list[Path] | None,
+        typer.Option(exists=True, help="Files of lines WORD WORD SCORE (or a folder of such .txt files)."),
     ] = None,
-    analogies: Annotated[Path | None, typer.Option(help="File of analogy questions.", **_app.WordFile)] = None,
+    analogies: Annotated[
+        Path | None,
+        typer.Option(
+            help="File of questions, four words a line, under lines `: SECTION`; sections whose names begin with gram "
+            "are syntactic, all others semantic.",
+            **_app.WordFile,
+        ),
+    ] = None,
     method: Annotated[str, typer.Option(help="add (3CosAdd) or mul (3CosMul).")] = "add",
-    oov: Annotated[str, typer.Option(help="Unknown words: skip or zero.")] = "skip",
-    case: Annotated[str, typer.Option(help="auto, lower or keep.")] = "auto",
+    oov: Annotated[
+        str, typer.Option(help="Pairs and questions with unknown words: skip, or zero (scored 0, wrong).")
+    ] = "skip",
+    case: Annotated[
+        str, typer.Option(help="Words of the files: auto (as the vectors' text was), lower or keep.")
+    ] = "auto",
     json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
