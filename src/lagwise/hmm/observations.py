@@ -69,7 +69,7 @@ def read_sequences(
     Parameters
     ----------
     X : array of integers (T,) or (T, 1), list of such arrays, list of lists of words, or path of a text file
-        A text file has one sequence a line.
+        A text file has one sequence a line. Masked entries of a masked array are missing symbols.
     lengths : array of integers, optional
         Lengths of the sequences that an array is made of, as hmmlearn takes them.
     vocabulary : Vocabulary, optional
@@ -101,7 +101,9 @@ def read_sequences(
     if all(isinstance(x, (int, np.integer)) and not isinstance(x, bool) for x in X):
         return _from_array(np.asarray(X, dtype=np.int64 if not len(X) else None), lengths)
     if lengths is not None:
-        raise ValueError("lengths was given with a list of sequences; it belongs to one flat array")
+        raise ValueError(
+            "lengths was given with a list of sequences; it belongs to one flat array, and labels go in y="
+        )
     return _from_list(X, vocabulary, unknown)
 
 
@@ -127,8 +129,18 @@ def _from_array(X: np.ndarray, lengths: Any) -> Sequences:
     return Sequences(ids, np.concatenate(([0], np.cumsum(sizes))).astype(np.int64), False)
 
 
+def _filled(values: Any) -> np.ndarray:
+    """An array in which the masked entries of a masked array of integers are -1: a missing symbol, no label."""
+    if not np.ma.isMaskedArray(values):
+        return np.asarray(values)
+    plain, mask = np.asarray(values.data), np.ma.getmaskarray(values)
+    if not np.issubdtype(plain.dtype, np.integer) or not np.any(mask):
+        return plain
+    return np.where(mask, np.int64(-1), plain.astype(np.int64))
+
+
 def _to_ids(array: Any, name: str) -> np.ndarray:
-    values = np.asarray(array)
+    values = _filled(array)
     if values.size == 0:
         return np.zeros(0, dtype=np.int32)
     if not np.issubdtype(values.dtype, np.integer):
@@ -155,7 +167,7 @@ def _from_list(X: Sequence[Any], vocabulary: Vocabulary | None, unknown: str) ->
     if not words:
         parts = []
         for number, sequence in enumerate(X):
-            part = np.asarray(sequence)
+            part = _filled(sequence)
             if part.ndim == 2 and part.shape[1] == 1:
                 part = part[:, 0]
             if part.ndim != 1:
@@ -234,13 +246,14 @@ def read_labels(y: Any, sequences: Sequences, n_states: int, name: str = "y") ->
     ):
         parts = []
         for number, (part, length) in enumerate(zip(y, lengths)):
-            labels = np.full(length, -1) if part is None else np.asarray(part, dtype=None if length else np.int32)
+            labels = np.full(length, -1) if part is None else _filled(part)
+            labels = labels if length else labels.astype(np.int32)
             if labels.shape != (length,):
                 raise ValueError(f"item {number} of {name} has shape {labels.shape}; its sequence has {length} symbols")
             parts.append(labels)
         flat = np.concatenate(parts) if parts else np.zeros(0, dtype=np.int32)
     else:
-        flat = np.asarray(y)
+        flat = _filled(y)
         if flat.ndim == 2 and flat.shape[1] == 1:  # type: ignore[misc]
             flat = flat[:, 0]
         if flat.shape != sequences.ids.shape:
