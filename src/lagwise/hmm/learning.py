@@ -149,17 +149,17 @@ def objective(
     offsets: np.ndarray,
     constraints: Constraints,
     n_threads: int,
+    stop: threading.Event | None = None,
 ) -> float:
     """What EM climbs, nats: log-likelihood (hard EM: joint score of the best paths) plus log-prior."""
     table = data.table(parameters.emission)
     if algorithm == "hard":
-        path = best_labels(parameters, table, data.rows, offsets, n_threads)
+        path = best_labels(parameters, table, data.rows, offsets, n_threads, stop)
         value = joint_score(parameters, table, data.rows, offsets, path)
     else:
         plan = Plan(data.rows, offsets, parameters.n_states, data.n_rows, parameters.order)
-        value = float(
-            np.sum(forward_backward(plan, Packed.of(parameters, table, plan, n_threads), n_threads, False)[0])
-        )
+        packed = Packed.of(parameters, table, plan, n_threads)
+        value = float(np.sum(forward_backward(plan, packed, n_threads, False, stop=stop)[0]))
     return value + log_prior(parameters, constraints)
 
 
@@ -175,6 +175,12 @@ class Run:
     interrupted: bool = False
     empty: dict[str, int] = dataclasses.field(default_factory=dict)
     seed: int | None = None
+    final: float | None = None  # objective of `parameters`, where it was worked out
+
+    @property
+    def value(self) -> float:
+        """Objective of the parameters, or of those before the last M step where only that is known."""
+        return self.history[-1] if self.final is None else self.final
 
     def record(self, objective: float) -> None:
         """Append a monitored value; a fall beyond rounding is noted."""

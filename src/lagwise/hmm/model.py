@@ -12,16 +12,25 @@ import numpy as np
 
 from .._progress import Progress
 from .._threads import resolve_threads
-from .._validation import check_bool, check_choice, check_int, check_memory, check_random_state, check_real
+from .._validation import (
+    check_bool,
+    check_choice,
+    check_fitted,
+    check_int,
+    check_memory,
+    check_random_state,
+    check_real,
+)
 from ..vocabulary import Vocabulary
-from . import learning, paths
-from .constraints import LETTERS, Constraints, apply_masks, check_allowed, read_constraints
-from .expectations import Counts
+from . import learning
+from .constraints import LETTERS, Constraints, apply_masks, check_allowed, check_order, read_constraints, read_numbers
+from .expectations import Counts, check_counts, expect, kind_of
 from .observations import EmissionRows, Sequences, check_symbols, read_labels
 from .parameters import Parameters
 from .plan import run_in_threads
 from .prediction import Predictor
 from .starts import guessed_parameters, initial_parameters
+from .supervised import is_complete, labelled_batch, supervised_run
 
 logger = logging.getLogger("lagwise")
 
@@ -145,7 +154,7 @@ class HMM(Predictor):
         Parameters
         ----------
         X : array of integers (T,) or (T, 1), list of such arrays or of lists of words, or path of a text file
-            -1 is a missing symbol. A text file has one sequence a line.
+            -1 is a missing symbol, and so is a masked entry of a masked array. A text file has one sequence a line.
         lengths : array of int, optional
             Lengths of the sequences in one flat array.
         y : like X, optional
@@ -170,12 +179,13 @@ class HMM(Predictor):
         check_choice("algorithm", self.algorithm, ("soft", "hard"))
         n_iter, n_init = check_int("n_iter", self.n_iter, 1), check_int("n_init", self.n_init, 1)
         tol = check_real("tol", self.tol)
+        order = check_order(self.order)
         n_threads = resolve_threads(self.n_threads)
         sequences = self._read(X, lengths, fitting=True)
         if sequences.ids.size == 0:
             raise ValueError("X has no symbols")
         K, V = check_int("n_states", self.n_states, 1), self._count_symbols(sequences)
-        check_memory("n_states", K, 8 * K * (V + K ** check_choice("order", self.order, (1, 2))))
+        check_memory("n_states", K, 8 * K * (V + K**order))
         check_symbols(sequences.ids, V)
         labels = read_labels(y, sequences, K)
         guess = read_labels(init_labels, sequences, K, "init_labels")
@@ -183,8 +193,8 @@ class HMM(Predictor):
         seeds = self._seeds(n_init)
         generators = [check_random_state(self.random_state if seed is None else seed).spawn(1)[0] for seed in seeds]
         data = EmissionRows.of(sequences.ids, labels, V, K)
-        check_allowed(sequences.ids, labels, constraints)
-        complete = labels is not None and bool(np.all(labels >= 0))
+        check_allowed(sequences.ids, labels, sequences.offsets, constraints, self.stop_state)
+        complete = is_complete(labels)
         starts = [
             self._start(
                 K,
@@ -201,8 +211,14 @@ class HMM(Predictor):
         self._forget()
         self.vocabulary_ = sequences.vocabulary
         self.n_symbols_ = V
+        if constraints.fixed:
+            kind = kind_of(starts[0])
+            self._free = kind | constraints.n_free(*kind.values())
         if complete:
-            return self._finish_supervised(starts[0], sequences, data, labels, constraints, K, V)
+            assert labels is not None
+            run = supervised_run(starts[0], sequences, labels, constraints, self.stop_state)
+            self._keep(run, [run])
+            return self
         logger.info("HMM: preparing kernels (compiled once per machine, which takes some seconds)")
         runs = [learning.Run(start, seed=seed) for start, seed in zip(starts, seeds)]
         stop = threading.Event()
@@ -221,23 +237,21 @@ class HMM(Predictor):
                     learning.hard_em(
                         run, sequences.ids, data, sequences.offsets, constraints, n_iter, inner, report, stop
                     )
+                if n_init > 1:
+                    run.final = learning.objective(
+                        run.parameters, self.algorithm, data, sequences.offsets, constraints, inner, stop
+                    )
 
             try:
                 run_in_threads(work, runs, n_threads, stop)
             except KeyboardInterrupt:
                 begun = [run for run in runs if run.history]
                 if begun:
-                    best = max(begun, key=lambda run: run.history[-1])
+                    best = max(begun, key=lambda run: run.value)
                     best.interrupted = True
-                    self._keep(best, runs)
+                    self._keep(best, begun)
                 raise
-        finals = [
-            learning.objective(run.parameters, self.algorithm, data, sequences.offsets, constraints, n_threads)
-            if n_init > 1
-            else run.history[-1]
-            for run in runs
-        ]
-        self._keep(runs[int(np.argmax(finals))], runs, finals)
+        self._keep(max(runs, key=lambda run: run.value), runs)
         if not self.converged_:
             warnings.warn(
                 f"EM did not converge within n_iter={n_iter}; raise n_iter or tol", ConvergenceWarning, stacklevel=2
@@ -246,63 +260,13 @@ class HMM(Predictor):
             warnings.warn("the objective fell during EM, which should not happen: please report", stacklevel=2)
         return self
 
-    def _finish_supervised(
-        self,
-        start: Parameters,
-        sequences: Sequences,
-        data: EmissionRows,
-        labels: Any,
-        constraints: Constraints,
-        K: int,
-        V: int,
-    ) -> HMM:
-        counts = learning.count_labels(sequences.ids, labels, sequences.offsets, K, V, self.order)
-        run = learning.Run(start)
-        run.parameters, empty = learning.maximize(counts, None, constraints, self.stop_state)
-        for letter, name in (("s", "start"), ("t", "transition"), ("e", "emission")):
-            if letter not in constraints.params:
-                setattr(run.parameters, name, getattr(start, name))
-        if "t" not in constraints.params:
-            run.parameters.second, run.parameters.stop, run.parameters.stop1 = start.second, start.stop, start.stop1
-        missing = {
-            name: n for name, n in empty.items() if n and not (self.order == 2 and name in ("transition", "second"))
-        }
-        if missing:
-            warnings.warn(
-                "no counts for "
-                + ", ".join(f"{n} {name} distribution(s)" for name, n in missing.items())
-                + ": they are uniform; use pseudocounts to smooth",
-                stacklevel=3,
-            )
-        table = data.table(run.parameters.emission)
-        run.record(
-            paths.joint_score(run.parameters, table, data.rows, sequences.offsets, labels)
-            + learning.log_prior(run.parameters, constraints)
-        )
-        run.n_iter, run.converged = 1, True
-        self._keep(run, [run])
-        return self
-
-    def _keep(self, best: learning.Run, runs: list[learning.Run], finals: list[float] | None = None) -> None:
+    def _keep(self, best: learning.Run, runs: list[learning.Run]) -> None:
         self._set_parameters(best.parameters)
         self.history_, self.n_iter_, self.converged_ = best.history, best.n_iter, best.converged
         self.decreased_, self.interrupted_ = best.fell, best.interrupted
-        values = finals or [run.history[-1] if run.history else -np.inf for run in runs]
         self.restarts_ = [
-            {"seed": run.seed, "objective": value, "n_iter": run.n_iter, "converged": run.converged}
-            for run, value in zip(runs, values)
+            {"seed": run.seed, "objective": run.value, "n_iter": run.n_iter, "converged": run.converged} for run in runs
         ]
-
-    def _set_parameters(self, parameters: Parameters) -> None:
-        self.startprob_, self.transmat_ = parameters.start, parameters.transition
-        self.emissionprob_ = np.ascontiguousarray(parameters.emission.T)
-        if parameters.second is not None:
-            self.transmat1_ = parameters.second
-        if parameters.stop is not None:
-            self.stopprob_ = parameters.stop
-        if parameters.stop1 is not None:
-            self.stopprob1_ = parameters.stop1
-        self._learned = (self.startprob_, self.transmat_, self.emissionprob_)
 
     def _seeds(self, n_init: int) -> list[Any]:
         """A seed for each start: `HMM(random_state=seed)` makes that start again. None: a single start from a generator."""
@@ -312,23 +276,11 @@ class HMM(Predictor):
         return rng.integers(1 << 31, size=n_init).tolist()
 
     def _forget(self) -> None:
-        for name in ("history_", "n_iter_", "converged_", "restarts_", "interrupted_", "counts_"):
+        for name in ("history_", "n_iter_", "converged_", "restarts_", "interrupted_", "counts_", "_free"):
             self.__dict__.pop(name, None)
 
-    def _count_symbols(self, sequences: Sequences) -> int:
-        if self.n_symbols is not None:
-            V = check_int("n_symbols", self.n_symbols, 1)
-            if sequences.vocabulary is not None and len(sequences.vocabulary) > V:
-                raise ValueError(f"n_symbols is {V}, but the words make {len(sequences.vocabulary)} symbols")
-            return V
-        if sequences.vocabulary is not None:
-            return len(sequences.vocabulary)
-        if "e" not in self.init_params and hasattr(self, "emissionprob_"):
-            return int(np.shape(self.emissionprob_)[1])
-        return max(int(sequences.ids.max()) + 1, 1)
-
     def _constraints(self, K: int, V: int, fixed: Any, dictionary: Any, vocabulary: Vocabulary | None) -> Constraints:
-        check_choice("order", self.order, (1, 2))
+        check_order(self.order)
         check_bool("stop_state", self.stop_state)
         for name in ("params", "init_params"):
             value = getattr(self, name)
@@ -351,7 +303,13 @@ class HMM(Predictor):
     ) -> Parameters:
         """Parameters before the first E step. Labels that are no `init_labels` guide drawn starts, never given ones."""
         order, stop = self.order, self.stop_state
-        drawn = initial_parameters(self.init, sequences, K, V, order, stop, rng, self.n_threads)
+        init = self.init
+        if isinstance(init, (tuple, list)) and len(init) == 3:
+            init = tuple(
+                read_numbers(f"init {name}", array, "an array of probabilities")
+                for name, array in zip(LETTERS.values(), init)
+            )
+        drawn = initial_parameters(init, sequences, K, V, order, stop, rng, self.n_threads)
         if supervised:
             letters = "".join(c for c in "ste" if c not in self.params and c not in self.init_params)
         else:
@@ -385,7 +343,7 @@ class HMM(Predictor):
                 setattr(drawn, LETTERS[letter], getattr(own, LETTERS[letter]))
             if "t" in kept:
                 drawn.second, drawn.stop, drawn.stop1 = own.second, own.stop, own.stop1
-        drawn = apply_masks(drawn, constraints, stop)
+        drawn = apply_masks(drawn, constraints, stop, "".join(kept - set(self.params)))
         guides = asked or (isinstance(self.init, str) and not kept)
         if guess is not None and np.any(guess >= 0) and guides and not supervised:
             drawn = guessed_parameters(guess, drawn, sequences, V, constraints, stop)
@@ -396,29 +354,55 @@ class HMM(Predictor):
 
         With `counts` (merged from `expected_counts` of parts of the data) it is one exact EM step over all parts.
         With `X`, the expected counts of this batch join those of earlier batches and the parameters are estimated
-        from all of them (incremental EM).
+        from all of them (incremental EM). Complete labels need no E step: their counts are relative frequencies, and
+        `history_` takes their joint score under the new parameters.
         """
         if (X is None) == (counts is None):
             raise ValueError("partial_fit takes either X or counts")
-        if not hasattr(self, "startprob_"):
-            sequences = self._read(X, lengths, fitting=True)
-            K, V = check_int("n_states", self.n_states, 1), self._count_symbols(sequences)
-            check_memory("n_states", K, 8 * K * (V + K ** check_choice("order", self.order, (1, 2))))
-            constraints = self._constraints(K, V, None, None, sequences.vocabulary)
-            self.vocabulary_, self.n_symbols_ = sequences.vocabulary, V
-            self._set_parameters(
-                self._start(K, V, check_random_state(self.random_state), constraints, sequences, None, False, False)
-            )
-        if counts is None:
-            counts = self.expected_counts(X, lengths, y=y)
-            if hasattr(self, "counts_"):
-                counts = self.counts_ + counts  # type: ignore[has-type]
-            self.counts_ = counts
-        own = self._own_parameters()
-        V, K = own.emission.shape
-        constraints = self._constraints(K, V, None, None, getattr(self, "vocabulary_", None))
-        self._set_parameters(learning.maximize(counts.expected, own, constraints, self.stop_state)[0])
-        objective = counts.log_likelihood + learning.log_prior(own, constraints)
-        self.history_ = [*getattr(self, "history_", []), objective]
+        if X is None:
+            check_fitted(self, "startprob_")
+            own = self._own_parameters()
+            counts = check_counts(counts, own)
+            V, K = own.emission.shape
+            constraints = self._constraints(K, V, None, None, getattr(self, "vocabulary_", None))
+            new = learning.maximize(counts.expected, own, constraints, self.stop_state)[0]
+            prior = learning.log_prior(own, constraints)
+        else:
+            new, counts, prior = self._learn_batch(X, lengths, y)
+        self._set_parameters(new)
+        self.__dict__.pop("_free", None)  # nothing is fixed here
+        self.history_ = [*getattr(self, "history_", []), counts.log_likelihood + prior]
         self.n_iter_, self.converged_ = getattr(self, "n_iter_", 0) + 1, False
         return self
+
+    def _learn_batch(self, X: Any, lengths: Any, y: Any) -> tuple[Parameters, Counts, float]:
+        """New parameters, the counts of all batches, and the log-prior that belongs to their score."""
+        first = not hasattr(self, "startprob_")
+        sequences = self._read(X, lengths, fitting=first)
+        if first:
+            order = check_order(self.order)
+            K, V = check_int("n_states", self.n_states, 1), self._count_symbols(sequences)
+            check_memory("n_states", K, 8 * K * (V + K**order))
+            check_symbols(sequences.ids, V)
+            vocabulary = sequences.vocabulary
+        else:
+            own = self._own_parameters()
+            V, K = own.emission.shape
+            vocabulary = getattr(self, "vocabulary_", None)
+        labels = read_labels(y, sequences, K)
+        constraints, complete = self._constraints(K, V, None, None, vocabulary), is_complete(labels)
+        if first:
+            rng = check_random_state(self.random_state)
+            own = self._start(K, V, rng, constraints, sequences, None, False, complete)
+        earlier = getattr(self, "counts_", None)
+        if complete:
+            assert labels is not None
+            new, counts = labelled_batch(own, sequences, labels, earlier, constraints, first)
+        else:
+            counts = expect(own, sequences, labels, resolve_threads(self.n_threads))
+            counts = counts if earlier is None else earlier + counts
+            new = learning.maximize(counts.expected, own, constraints, self.stop_state)[0]
+        if first:
+            self.vocabulary_, self.n_symbols_ = vocabulary, V
+        self.counts_ = counts
+        return new, counts, learning.log_prior(new if complete else own, constraints)

@@ -12,7 +12,8 @@ from .._threads import resolve_threads
 from .._validation import check_choice, check_fitted, check_int, check_random_state
 from ..vocabulary import Vocabulary
 from . import exact, inference, paths
-from .expectations import Counts
+from .constraints import Constraints, check_order, read_numbers
+from .expectations import Counts, expect, kind_of
 from .observations import EmissionRows, Sequences, check_symbols, read_labels, read_sequences
 from .packing import Packed, log_arrays
 from .parameters import Parameters, check_distribution
@@ -25,6 +26,7 @@ _ARRAYS = ("startprob_", "transmat_", "transmat1_", "emissionprob_", "stopprob_"
 class Predictor(Estimator):
     """Inference, sampling, information criteria and files of a model whose arrays were learned or assigned."""
 
+    n_symbols: int | None
     order: int
     stop_state: bool
     unknown: str
@@ -44,6 +46,7 @@ class Predictor(Estimator):
     vocabulary_: Vocabulary | None
     n_symbols_: int
     _learned: tuple[np.ndarray, np.ndarray, np.ndarray]
+    _free: dict[str, Any]  # what a fit with `fixed` or `dictionary` left free, and the kind of model it was
 
     def _own_parameters(self, K: int | None = None, V: int | None = None, only: set[str] | None = None) -> Parameters:
         """The attributes, checked."""
@@ -51,36 +54,56 @@ class Predictor(Estimator):
         for letter, attribute in (("s", "startprob_"), ("t", "transmat_"), ("e", "emissionprob_")):
             if letter in want:
                 check_fitted(self, attribute)
-        order = self.order
+        order = check_order(self.order)
         if K is None:
-            K = int(np.shape(self.startprob_)[0])
+            K = int(self._array("startprob_", 1).size)
         stop = stop1 = second = None
-        start = check_distribution("startprob_", self.startprob_, (K,)) if "s" in want else np.zeros(K)
+        start = check_distribution("startprob_", self._array("startprob_", 1), (K,)) if "s" in want else np.zeros(K)
         transition: np.ndarray = np.zeros((K,) * (order + 1))
         if "t" in want:
-            total: Any = 1.0
-            if self.stop_state:
-                check_fitted(self, "stopprob_")
-                stop = np.array(self.stopprob_, dtype=np.float64)
-                if stop.shape != (K,) * order or stop.min() < 0 or stop.max() > 1:
-                    raise ValueError(
-                        f"stopprob_ has shape {stop.shape}; expected probabilities of shape {(K,) * order}"
-                    )
-                total = 1.0 - stop
-            transition = check_distribution("transmat_", self.transmat_, (K,) * (order + 1), total)
+            stop = self._stops("stopprob_", K, order) if self.stop_state else None
+            given = self._array("transmat_", order + 1)
+            transition = check_distribution("transmat_", given, (K,) * (order + 1), 1.0 if stop is None else 1.0 - stop)
             if order == 2:
                 check_fitted(self, "transmat1_")
-                if self.stop_state:
-                    check_fitted(self, "stopprob1_")
-                    stop1 = np.array(self.stopprob1_, dtype=np.float64)
+                stop1 = self._stops("stopprob1_", K, 1) if self.stop_state else None
                 second = check_distribution(
-                    "transmat1_", self.transmat1_, (K, K), 1.0 if stop1 is None else 1.0 - stop1
+                    "transmat1_", self._array("transmat1_", 2), (K, K), 1.0 if stop1 is None else 1.0 - stop1
                 )
         if "e" in want:
-            emission = np.ascontiguousarray(check_distribution("emissionprob_", self.emissionprob_, (K, V)).T)
+            given = self._array("emissionprob_", 2)
+            emission = np.ascontiguousarray(check_distribution("emissionprob_", given, (K, V)).T)
         else:
             emission = np.zeros((V or 0, K))
         return Parameters(start, transition, emission, second, stop, stop1)
+
+    def _array(self, name: str, ndim: int) -> np.ndarray:
+        """An attribute as numbers, of `ndim` axes."""
+        expected = f"an array of probabilities with {ndim} {'axis' if ndim == 1 else 'axes'}"
+        values = read_numbers(name, getattr(self, name), expected)
+        if values.ndim != ndim:
+            raise ValueError(f"{name} has shape {values.shape}; expected {expected}")
+        return values
+
+    def _stops(self, name: str, K: int, ndim: int) -> np.ndarray:
+        check_fitted(self, name)
+        stop = np.array(read_numbers(name, getattr(self, name), f"probabilities of shape {(K,) * ndim}"))
+        if stop.shape != (K,) * ndim:
+            raise ValueError(f"{name} has shape {stop.shape}; expected probabilities of shape {(K,) * ndim}")
+        if not np.all((stop >= 0) & (stop <= 1)):
+            raise ValueError(f"{name} holds numbers outside 0..1; expected probabilities")
+        return stop
+
+    def _set_parameters(self, parameters: Parameters) -> None:
+        self.startprob_, self.transmat_ = parameters.start, parameters.transition
+        self.emissionprob_ = np.ascontiguousarray(parameters.emission.T)
+        if parameters.second is not None:
+            self.transmat1_ = parameters.second
+        if parameters.stop is not None:
+            self.stopprob_ = parameters.stop
+        if parameters.stop1 is not None:
+            self.stopprob1_ = parameters.stop1
+        self._learned = (self.startprob_, self.transmat_, self.emissionprob_)
 
     def _read(self, X: Any, lengths: Any, fitting: bool = False) -> Sequences:
         check_choice("unknown", self.unknown, ("ignore", "error", "unk"))
@@ -95,6 +118,20 @@ class Predictor(Estimator):
         if not fitting:
             check_symbols(sequences.ids, int(np.shape(self.emissionprob_)[1]))
         return sequences
+
+    def _count_symbols(self, sequences: Sequences) -> int:
+        if self.n_symbols is not None:
+            V = check_int("n_symbols", self.n_symbols, 1)
+            if sequences.vocabulary is not None and len(sequences.vocabulary) > V:
+                raise ValueError(f"n_symbols is {V}, but the words make {len(sequences.vocabulary)} symbols")
+            return V
+        if sequences.vocabulary is not None:
+            return len(sequences.vocabulary)
+        if "e" not in self.init_params and hasattr(self, "emissionprob_"):
+            return int(self._array("emissionprob_", 2).shape[1])
+        if sequences.ids.size == 0:
+            raise ValueError("X has no symbols, which leaves their number open; give n_symbols")
+        return max(int(sequences.ids.max()) + 1, 1)
 
     def _prepared(self, X: Any, lengths: Any) -> tuple[Sequences, Parameters, EmissionRows]:
         parameters = self._own_parameters()
@@ -215,12 +252,12 @@ class Predictor(Estimator):
         return draw(self._own_parameters(), check_int("n", n, 0), rng)
 
     def n_parameters(self) -> int:
-        """Number of free parameters of what `params` trains."""
-        parameters = self._own_parameters()
-        V, K = parameters.emission.shape
-        pairs = K if self.order == 1 else K + K * K
-        sizes = {"s": K - 1, "t": pairs * (K if self.stop_state else K - 1), "e": K * (V - 1)}
-        return sum(sizes[letter] for letter in set(self.params))
+        """Number of free parameters of what `params` trains; what `fixed` or `dictionary` settled in `fit` is not."""
+        kind = kind_of(self._own_parameters())
+        free = getattr(self, "_free", {})
+        if any(free.get(name) != value for name, value in kind.items()):
+            free = Constraints("", {}, {}).n_free(*kind.values())
+        return sum(free[letter] for letter in set(self.params))
 
     def aic(self, X: Any, lengths: Any = None) -> float:
         """Akaike's criterion, 2 p - 2 log P; lower is better."""
@@ -238,19 +275,8 @@ class Predictor(Estimator):
         """The E step: expected counts of these sequences under the present parameters. Counts can be added."""
         parameters = self._own_parameters()
         sequences = self._read(X, lengths)
-        V, K = parameters.emission.shape
-        data = EmissionRows.of(sequences.ids, read_labels(y, sequences, K), V, K)
-        plan = Plan(data.rows, sequences.offsets, K, data.n_rows, parameters.order)
-        packed = Packed.of(parameters, data.table(parameters.emission), plan)
-        loglik, counts, _ = forward_backward(plan, packed, resolve_threads(self.n_threads))
-        if np.any(loglik == -np.inf):
-            i = int(np.argmax(loglik == -np.inf))
-            raise ValueError(
-                exact.impossible_message(packed.logs, data.rows[sequences.offsets[i] : sequences.offsets[i + 1]], i)
-            )
-        assert counts is not None
-        counts.emission = data.fold(counts.emission)
-        return Counts(counts, float(np.sum(loglik)), int(data.rows.size), int(sequences.lengths.size))
+        labels = read_labels(y, sequences, parameters.n_states)
+        return expect(parameters, sequences, labels, resolve_threads(self.n_threads))
 
     # Files
 
@@ -275,7 +301,7 @@ class Predictor(Estimator):
             isinstance(self.pseudocount, dict) and all(np.ndim(v) == 0 for v in self.pseudocount.values())
         ):
             settings["pseudocount"] = self.pseudocount
-        settings["n_states"] = parameters.n_states
+        settings["n_states"], settings["order"] = parameters.n_states, parameters.order
         meta: dict[str, Any] = {
             "params": settings,
             "learned": {
@@ -284,6 +310,8 @@ class Predictor(Estimator):
                 if hasattr(self, name)
             },
         }
+        if hasattr(self, "_free"):
+            meta["free"] = self._free
         if getattr(self, "history_", None):
             arrays["history"] = np.asarray(self.history_)
         if getattr(self, "vocabulary_", None) is not None:
@@ -299,6 +327,8 @@ class Predictor(Estimator):
                 setattr(model, name, np.array(arrays[name]))
         for name, value in meta["learned"].items():
             setattr(model, name, value)
+        if "free" in meta:
+            model._free = meta["free"]
         model.history_ = [float(x) for x in arrays["history"]] if "history" in arrays else []
         model.vocabulary_ = Vocabulary.from_tensors(arrays, meta["vocabulary"]) if "vocabulary" in meta else None
         model.n_symbols_ = model.emissionprob_.shape[1]
