@@ -270,3 +270,85 @@ def test_nothing_coupled_is_lost_by_restarts_and_random_columns():
         while not basis.full:
             basis.extend()
         check()
+
+
+def diagonal(values):
+    from scipy.sparse import diags_array
+
+    return SparseMinusLowRank(diags_array(np.asarray(values, dtype=float), format="csr"))
+
+
+@pytest.mark.parametrize("start", ["one direction", "an eigenvector", "rank 2"])
+def test_residuals_are_true_whatever_the_start(start):
+    """Columns that depend on each other leave arbitrary directions, which later columns have parts in."""
+    values, X = np.arange(1.0, 701), np.zeros((700, 16))
+    if start == "one direction":
+        X[:] = 1
+    elif start == "an eigenvector":
+        X[0] = 1
+    else:
+        rng = np.random.default_rng(0)
+        X = rng.standard_normal((700, 2)) @ rng.standard_normal((2, 16))
+    for tol in (1e-4, 1e-8):
+        found = eigsh(diagonal(values), 5, tol=tol, start=X)
+        true = np.linalg.norm(values[:, None] * found.vectors - found.vectors * found.values, axis=0)
+        assert found.converged
+        np.testing.assert_allclose(found.residuals, true, rtol=0.01, atol=1e-11)
+        np.testing.assert_allclose(found.values, values[::-1][:5], atol=700 * tol)
+
+
+@pytest.mark.parametrize("block", [1, 3, 16])
+@pytest.mark.parametrize(("leaders", "copies", "k"), [(0, 10, 20), (0, 40, 20), (0, 40, 45), (5, 10, 15)])
+def test_narrow_blocks_find_all_copies(block, leaders, copies, k):
+    rng = np.random.default_rng(3)
+    rest = rng.uniform(-0.7, 0.7, 1000 - leaders - copies)
+    values = np.concatenate((1.2 + 0.05 * np.arange(leaders), np.ones(copies), rest))
+    found = eigsh(diagonal(values), k, block=block)
+    np.testing.assert_allclose(found.values, np.sort(values)[::-1][:k], atol=1e-6)
+
+
+def test_singular_residuals_are_bounds():
+    from scipy.sparse import random_array
+
+    from lagwise.linalg import golub_kahan
+
+    matrix = random_array((700, 900), density=0.02, rng=np.random.default_rng(2), format="csr")
+    found = golub_kahan(SparseMinusLowRank(matrix), 3)
+    left = np.linalg.norm(matrix @ found.V - found.U * found.values, axis=0).max()
+    right = np.linalg.norm(matrix.T @ found.U - found.V * found.values, axis=0).max()
+    assert found.converged and max(left, right) / found.values[0] <= found.residual * (1 + 1e-6) <= 1e-4 * (1 + 1e-6)
+
+
+def test_what_is_no_operator_is_refused():
+    from scipy.sparse import eye_array
+    from scipy.sparse.linalg import aslinearoperator
+
+    from lagwise.linalg import golub_kahan
+
+    for solve in (eigsh, golub_kahan):
+        with pytest.raises(TypeError, match="csr_array without matmat"):
+            solve(eye_array(700, format="csr"), 3)
+        with pytest.raises(TypeError, match="expected real"):
+            solve(aslinearoperator(1j * eye_array(700, format="csr")), 3)
+    with pytest.raises(ValueError, match="dtype"):
+        eigsh(diagonal(np.arange(700)), 3, dtype="float16")
+    for scale in (1e-200, 1e200):
+        with pytest.raises(ValueError, match="multiply it by a number"):
+            eigsh(diagonal(scale * np.arange(700)), 3)
+
+
+def test_an_interrupted_svd_has_triplets():
+    from lagwise.linalg import golub_kahan
+
+    def stop(products, converged, residual):
+        if products > 600:
+            raise KeyboardInterrupt
+
+    rng = np.random.default_rng(0)
+    from scipy.sparse import random_array
+
+    matrix = random_array((2000, 1500), density=0.01, rng=rng, format="csr")
+    with pytest.raises(KeyboardInterrupt) as caught:
+        golub_kahan(SparseMinusLowRank(matrix), 20, tol=1e-12, callback=stop)
+    partial = caught.value.partial
+    assert partial.U.shape == (2000, 20) and partial.V.shape == (1500, 20) and not partial.converged

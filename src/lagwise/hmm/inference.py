@@ -19,7 +19,6 @@ from .exact import backward_rows, exact_sequence, forward_rows, impossible_messa
 from .packing import log_arrays
 from .parameters import Parameters
 
-
 _CALL_SCORES = 100_000_000  # comparisons of one call that finds the k best paths
 
 

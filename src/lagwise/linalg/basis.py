@@ -8,6 +8,8 @@ import numpy as np
 
 from .panels import Panels
 
+_SMALLEST, _LARGEST = 1e-120, 1e120
+
 
 class LanczosBasis:
     """Orthonormal columns Q of which the first `size` have been multiplied; `pending` more stand behind them.
@@ -57,6 +59,8 @@ class LanczosBasis:
         basis = self.Q[:, :end]
         W = np.asarray(self.operator.matmat(np.ascontiguousarray(self.Q[:, first:stop])), dtype=self.dtype)
         self.n_products += self.block
+        if first == 0:
+            self._check_scale(float(np.abs(W).max(initial=0)))
         reach = first - self.pending if first - self.pending >= self.kept else 0  # columns before it are not reached
         C = np.zeros((end, self.block))
         C[reach:] = self.panels.inner(self.Q[:, reach:end], W)
@@ -73,18 +77,33 @@ class LanczosBasis:
         self.Q[:, end : end + self.block] = W
         self.size = stop
 
+    @staticmethod
+    def _check_scale(largest: float) -> None:
+        """Squares of the products must be numbers."""
+        if 0 < largest < _SMALLEST or _LARGEST < largest < np.inf:
+            raise ValueError(
+                f"the operator's products are of the order of {largest:.0e}; multiply it by a number that brings them "
+                f"between {_SMALLEST:.0e} and {_LARGEST:.0e}"
+            )
+
     def _orthonormalise(self, W: np.ndarray, end: int) -> np.ndarray:
-        """QR of W; columns with nothing left are replaced by random ones orthogonal to Q[:, :end], with zeros in R."""
+        """QR of W; directions that no column has are replaced by random ones orthogonal to Q[:, :end], with zeros in R.
+
+        A column that depends on those before it leaves a zero on R's diagonal and an arbitrary direction, but columns
+        behind it may have that direction: only a row of R without anything in it says that nothing is there.
+        """
         R = self.panels.qr(W)
         basis = self.Q[:, :end]
         scale = max(float(np.abs(self.T).max()), float(np.abs(R).max()))
-        left, eps = np.abs(np.diag(R)), np.finfo(self.dtype).eps
-        if end and left.min() <= np.sqrt(eps) * scale:  # rounding has grown with what was taken out
-            self.panels.subtract(W, basis, self.panels.inner(basis, W))
-            again = self.panels.qr(W)
-            R = again @ R
-            left = np.where(np.abs(np.diag(again)) < 0.5, 0.0, left)  # mostly rounding
-        dead = np.flatnonzero(left <= 4 * eps * scale)
+        eps, diagonal = np.finfo(self.dtype).eps, np.abs(np.diag(R))
+        if end and diagonal.min() <= np.sqrt(eps) * scale:  # rounding has grown with what was taken out
+            for _ in range(3):
+                self.panels.subtract(W, basis, self.panels.inner(basis, W))
+                again = self.panels.qr(W)
+                R = again @ R
+                if np.abs(np.diag(again)).min() > 0.5:
+                    break
+        dead = np.flatnonzero(np.linalg.norm(R, axis=1) <= 4 * eps * scale)
         if len(dead):
             R[dead] = 0
             self._randomise(W, dead, end)

@@ -121,6 +121,7 @@ def eigsh(
     KeyboardInterrupt
         On Ctrl-C; its attribute `partial` is the EigenResult reached, or None.
     """
+    check_operator(operator)
     n = int(operator.shape[0])
     if len(operator.shape) != 2 or operator.shape[1] != n:
         raise ValueError(f"the operator has shape {tuple(operator.shape)}; expected a square one")
@@ -131,7 +132,9 @@ def eigsh(
     basis = max(4 * k, k + 6 * block) if basis is None else check_int("basis", basis, k + block)
     if n <= max(_DENSE, basis + 2 * block):
         return _dense(operator, k, which)
-    if dtype is None:
+    if dtype is not None:
+        check_choice("dtype", np.dtype(dtype).name, ("float32", "float64"))
+    else:
         dtype = np.float32 if operator.dtype == np.float32 and tol >= 1e-6 else np.float64
     limit = 40 * (k + block) + 1000 if max_products is None else check_int("max_products", max_products, k + block)
     rng, panels = check_random_state(random_state), Panels(n, n_threads)
@@ -169,6 +172,8 @@ def block_krylov(
 ) -> EigenResult:
     """The cheap mode: one block Krylov space of a fixed number of passes, no restart; its residual is reported.
 
+    Of an eigenvalue with more copies than a block has columns some may be missing; `eigsh` looks for them.
+
     Parameters
     ----------
     operator, k, which, random_state, n_threads, dtype :
@@ -199,6 +204,18 @@ def block_krylov(
         n_threads=n_threads,
         dtype=(dtype or (np.float32 if operator.dtype == np.float32 else np.float64)),
     )
+
+
+def check_operator(operator: Any, *others: str) -> None:
+    """TypeError for what is no real operator: matrices themselves, complex ones."""
+    missing = [name for name in ("matmat", "shape", "dtype", *others) if not hasattr(operator, name)]
+    if missing:
+        raise TypeError(
+            f"operator is a {type(operator).__name__} without {', '.join(missing)}; wrap a matrix in "
+            "lagwise.operators.SparseMinusLowRank or scipy.sparse.linalg.aslinearoperator"
+        )
+    if operator.dtype is not None and np.dtype(operator.dtype).kind == "c":
+        raise TypeError(f"operator has dtype {operator.dtype}; expected real numbers")
 
 
 def _checked_start(start: Any, shape: tuple[int, int]) -> np.ndarray:
@@ -243,7 +260,7 @@ class _Lanczos:
         basis = self.basis
         residual, n_converged, blocks_since = float("inf"), 0, 0
         every = max(1, _CHECK_COLUMNS // basis.block)
-        known = np.full(self.k, np.inf)
+        known, first = np.full(self.k, np.inf), 0  # steps to the first k pairs
         while True:
             basis.extend()
             self._steps += 1
@@ -258,7 +275,9 @@ class _Lanczos:
                 n_converged = int(np.sum(residuals <= tol * scale))
                 complete = residual <= tol
                 if complete and not spent and self._crowded(values, scale):
-                    if self._steps * basis.block < _ROUNDS * basis.pending:  # the random columns have not shown yet
+                    rounds, shown = max(_ROUNDS, first // 4), self._steps * basis.block / basis.pending
+                    first = first or self._steps
+                    if shown < rounds:  # not all that the random columns reach has shown yet
                         complete = False
                     elif np.abs(values - known).max() > _EQUAL * scale and self._look_for_more():
                         known = values
@@ -274,6 +293,8 @@ class _Lanczos:
 
     def _crowded(self, values: np.ndarray, scale: float) -> bool:
         """Whether an eigenvalue has as many copies as a block has columns: there may be more that it cannot reach."""
+        if self.basis.block == 1:
+            return True
         ordered = np.sort(values)
         apart = self.basis.block - 1
         return bool(apart and np.any(ordered[apart:] - ordered[:-apart] <= _EQUAL * scale)) if apart < self.k else False

@@ -34,6 +34,7 @@ class Panels:
         self.n_rows = n_rows
         self.n_threads = resolve_threads(n_threads)
         self.slices = [slice(first, min(first + PANEL_ROWS, n_rows)) for first in range(0, n_rows, PANEL_ROWS)]
+        self._kernel_threads = min(self.n_threads, max(1, len(self.slices) // 2))  # starting them for less does not pay
         self._stack: ExitStack | None = None
         self._pool: Any = None
 
@@ -64,14 +65,14 @@ class Panels:
         if not _narrow(B, A):
             return _total(self._map(lambda rows: A[rows].T @ B[rows]), shape)
         parts = np.empty((len(self.slices), *shape))
-        tall.tall_inner(A, B, PANEL_ROWS, np.empty(parts.shape, dtype=B.dtype), parts, self.n_threads)
+        tall.tall_inner(A, B, PANEL_ROWS, np.empty(parts.shape, dtype=B.dtype), parts, self._kernel_threads)
         return _total(parts, shape)
 
     def subtract(self, X: np.ndarray, Q: np.ndarray, C: np.ndarray) -> None:
         """X -= Q C in place, for X (n, b), Q (n, m), C (m, b)."""
         C = np.ascontiguousarray(C, dtype=X.dtype)
         if _narrow(X, Q):
-            tall.tall_subtract(X, Q, C, PANEL_ROWS, self.n_threads)
+            tall.tall_subtract(X, Q, C, PANEL_ROWS, self._kernel_threads)
             return
 
         def work(rows: slice) -> None:
@@ -131,7 +132,7 @@ class Panels:
             return None
         inverse /= scale[:, None]
         if _narrow(X):
-            tall.tall_scale(X, inverse, PANEL_ROWS, self.n_threads)
+            tall.tall_scale(X, inverse, PANEL_ROWS, self._kernel_threads)
         else:
 
             def work(rows: slice) -> None:
@@ -145,7 +146,7 @@ class Panels:
         shape = (X.shape[1],) * 2
         if _narrow(X):
             parts = np.empty((len(self.slices), *shape))
-            tall.tall_gram(X, PANEL_ROWS, parts, self.n_threads)
+            tall.tall_gram(X, PANEL_ROWS, parts, self._kernel_threads)
             return _total(parts, shape)
 
         def product(rows: slice) -> np.ndarray:

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from .._validation import check_int, check_random_state
-from .lanczos import eigsh
+from .._validation import check_int, check_random_state, check_real
+from .lanczos import EigenResult, check_operator, eigsh
 from .panels import Panels, fix_signs
 
 
@@ -70,27 +70,39 @@ def golub_kahan(
     Returns
     -------
     SVDResult
+        Its residual is a bound on both kinds. On Ctrl-C the KeyboardInterrupt has the one reached as `partial`, or None.
     """
+    check_operator(operator, "rmatmat")
     n, m = (int(size) for size in operator.shape)
     k = check_int("k", k, 1, min(n, m))
-    found = eigsh(
-        SymmetricEmbedding(operator),
-        k,
-        "LA",
-        tol=tol,
-        block=block,
-        random_state=random_state,
-        n_threads=n_threads,
-        dtype=dtype,
-        max_products=max_products,
-        callback=callback,
-    )
+    both = 2**0.5  # an eigenvector's residual is the root mean square of those of its halves, of length 1
+    try:
+        found = eigsh(
+            SymmetricEmbedding(operator),
+            k,
+            "LA",
+            tol=check_real("tol", tol, minimum=0) / both,
+            block=block,
+            random_state=random_state,
+            n_threads=n_threads,
+            dtype=dtype,
+            max_products=max_products,
+            callback=callback,
+        )
+    except KeyboardInterrupt as stop:
+        partial = getattr(stop, "partial", None)
+        stop.partial = None if partial is None else _triplets(partial, n, both, n_threads)  # type: ignore[attr-defined]
+        raise
+    return _triplets(found, n, both, n_threads)
+
+
+def _triplets(found: EigenResult, n: int, both: float, n_threads: int | None) -> SVDResult:
+    """Singular triplets of eigenpairs of the embedding."""
     U, V = _split(found.vectors, n, n_threads)
     # A zero singular value leaves the halves of its eigenvector undetermined: complete them.
     signs = fix_signs(U).astype(U.dtype)
-    return SVDResult(
-        U * signs, np.maximum(found.values, 0.0), V * signs, found.residual, 2 * found.n_products, found.converged
-    )
+    values = np.maximum(found.values, 0.0)
+    return SVDResult(U * signs, values, V * signs, both * found.residual, 2 * found.n_products, found.converged)
 
 
 def _split(vectors: np.ndarray, n: int, n_threads: int | None) -> tuple[np.ndarray, np.ndarray]:
@@ -115,7 +127,7 @@ def randomized_svd(
     """Randomised subspace iteration, re-orthonormalised after every product (Halko, Martinsson & Tropp 2011, alg. 4.4).
 
     Good where singular values fall off quickly, as for the Hankel operator of the LDS; for slowly falling spectra use
-    `golub_kahan`. The residual is measured.
+    `golub_kahan`. The number of products is fixed: the residual is measured, and `converged` is always True.
 
     Parameters
     ----------
@@ -133,6 +145,7 @@ def randomized_svd(
     -------
     SVDResult
     """
+    check_operator(operator, "rmatmat")
     n, m = (int(size) for size in operator.shape)
     k = check_int("k", k, 1, min(n, m))
     width = min(k + check_int("oversample", oversample, 0), n, m)
