@@ -47,9 +47,9 @@ def check_tagged(X: Iterable[Sequence[str]], y: Iterable[Sequence[str]]) -> tupl
         if len(words) != len(labels):
             raise ValueError(f"sentence {number} has {len(words)} words but {len(labels)} tags")
     for name, lists in (("word", sentences), ("tag", tags)):
-        number = next((i for i, sentence in enumerate(lists) if "" in sentence), None)
-        if number is not None:
-            raise ValueError(f"sentence {number} has an empty {name}; expected strings that are not empty")
+        empty = next((i for i, sentence in enumerate(lists) if "" in sentence), None)
+        if empty is not None:
+            raise ValueError(f"sentence {empty} has an empty {name}; expected strings that are not empty")
     if not any(sentences):
         raise ValueError("there are no words to learn from or to measure")
     return sentences, tags
