@@ -78,11 +78,19 @@ typedef double lr_half_double __attribute__((vector_size(32), aligned(8), may_al
         for (int64_t r = 0; r < n; r++) {                                                                             \
           const REAL *sum = y + r * stride, *word = words[r];                                                         \
           REAL *own = x + (first + r) * h, *out = rows[r];                                                            \
-          if (add)                                                                                                    \
-            for (ptrdiff_t j = 0; j < h; j++) out[j] += sum[j];                                                       \
-          for (ptrdiff_t j = 0; j < h; j++) own[j] = table ? sum[j] + word[j] : sum[j];                               \
-          if (!add)                                                                                                   \
-            for (ptrdiff_t j = 0; j < h; j++) out[j] = own[j];                                                        \
+          ptrdiff_t j = 0;                                                                                            \
+          for (; j + lanes <= h; j += lanes) {                                                                        \
+            const lr_vec_##REAL step = *(const lr_vec_##REAL *)(sum + j);                                             \
+            lr_vec_##REAL *to = (lr_vec_##REAL *)(out + j), now = step;                                               \
+            if (table) now += *(const lr_vec_##REAL *)(word + j);                                                     \
+            *(lr_vec_##REAL *)(own + j) = now;                                                                        \
+            if (add) *to += step;                                                                                     \
+            else *to = now;                                                                                           \
+          }                                                                                                           \
+          for (; j < h; j++) {                                                                                        \
+            own[j] = table ? sum[j] + word[j] : sum[j];                                                               \
+            out[j] = add ? out[j] + sum[j] : own[j];                                                                  \
+          }                                                                                                           \
         }                                                                                                             \
       }                                                                                                               \
     }                                                                                                                 \

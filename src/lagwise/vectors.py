@@ -275,7 +275,10 @@ class WordVectors:
 
     def to_gensim(self) -> Any:
         """The vectors as gensim KeyedVectors (needs gensim)."""
-        from gensim.models import KeyedVectors
+        try:
+            from gensim.models import KeyedVectors
+        except ImportError:
+            raise ImportError("KeyedVectors are gensim's; install it with: pip install gensim") from None
 
         keyed = KeyedVectors(self.n_dimensions, dtype=self.vectors.dtype)
         keyed.add_vectors(self.words, np.array(self.vectors))

@@ -19,11 +19,11 @@ import numpy as np
 
 from ..linalg.stein import solve_stein
 from .kalman import SteadyState
-from .pieces import Pieces, padded, run
+from .pieces import LANES, Pieces, padded, run
 from .recurrence import Recurrence
 
 WORST_CONDITION = 64.0  # two digits of float32
-GROUP = 128  # pieces whose rows stay in the cache between the two recursions
+GROUP = LANES  # pieces that a thread takes through both recursions at once
 
 
 class TwoSided(NamedTuple):
