@@ -105,6 +105,17 @@ def test_every_option_gives_the_bytes_of_the_local_count(tmp_path, client, files
 
 
 @needs_dask
+@pytest.mark.filterwarnings("ignore:.*longer than max_token_bytes:UserWarning")
+@pytest.mark.parametrize("more", [{"subsample": 0.1}, {"keep_ids": True}, {"keep_ids": True, "subsample": 0.1}])
+@pytest.mark.parametrize("oov", ["keep", "drop", "unk"])
+def test_a_text_whose_every_token_is_refused(tmp_path, client, more, oov):
+    """The vocabulary then holds words that were asked for only."""
+    path = tmp_path / "text"
+    path.write_text("... ...\n... ---\n")
+    compare(tmp_path, client, [path], 3, keep=("b",), max_token_bytes=2, max_lag=1, min_count=1, oov=oov, **more)
+
+
+@needs_dask
 @pytest.mark.parametrize("options", [{"vocabulary": ["w3", "w1", "w7", "never"]}, {"oov": "unk", "keep_ids": True}])
 def test_forms_of_files(tmp_path, client, text, options):
     folder = tmp_path / "folder"

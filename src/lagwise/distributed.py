@@ -390,11 +390,14 @@ def _choose(scanned: Scanned, prepared: Any, plan: Plan, n_blocks: int) -> Chose
     if plan.keep_ids or plan.subsample:
         from .selection import select_words
 
-        plain = dataclasses.replace(plan.normalization, unk=None)
-        everything = select_words(scanned, Filter(min_count=1), plain, "keep", True)
-        types = everything.vocabulary.dumps()
+        words, seen = vocabulary, np.zeros(len(vocabulary), dtype=np.int64)  # where every token was refused
+        if scanned.counts.any():
+            plain = dataclasses.replace(plan.normalization, unk=None)
+            everything = select_words(scanned, Filter(min_count=1), plain, "keep", True)
+            words, seen = everything.vocabulary, everything.counts
+        types = words.dumps()
         if plan.subsample:
-            thresholds = _thresholds(dataclasses.replace(scanned, counts=everything.counts), plan.subsample)
+            thresholds = _thresholds(dataclasses.replace(scanned, counts=seen), plan.subsample)
     places = (scanned.table.find(word.encode("utf-8", "surrogateescape")) for word in vocabulary.words)
     counts = np.array([scanned.counts[place] if place >= 0 else 0 for place in places])
     share = np.cumsum(np.sqrt(counts + 1.0))  # of the nonzeros of the rows so far, roughly
