@@ -1,5 +1,7 @@
 """Helpers of several test files."""
 
+import contextlib
+import io
 import os
 import subprocess
 import sys
@@ -14,6 +16,17 @@ def run_cli(*arguments, input=None, check=True, timeout=120, env=None):
     if check and done.returncode:
         raise AssertionError(f"lagwise {' '.join(map(str, arguments))} exited {done.returncode}: {done.stderr}")
     return done
+
+
+def cli(*arguments):
+    """Run the command line in this process: its status, output and errors."""
+    from lagwise.cli import _app
+
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        _app.register()
+        status = _app.run([str(argument) for argument in arguments])
+    return status, out.getvalue(), err.getvalue()
 
 
 def same_store(first, second):

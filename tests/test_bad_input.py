@@ -1,7 +1,5 @@
 """Bad input gets one clear line that says what came, what was expected and what to do; nothing is lost or half-written."""
 
-import contextlib
-import io
 import json
 import os
 import resource
@@ -12,9 +10,8 @@ import numpy as np
 import pytest
 
 import lagwise as lw
-from lagwise.cli import _app
 from lagwise.export import write_vectors
-from tests.support import same_store
+from tests.support import cli, same_store
 
 
 @pytest.fixture
@@ -29,15 +26,6 @@ def vectors(tmp_path):
     path = tmp_path / "vectors"
     lw.WordVectors(["a", "b", "c", "d"], np.random.default_rng(0).standard_normal((4, 3))).save(path)
     return path
-
-
-def cli(*arguments):
-    """Run the command line in this process: its status, output and errors."""
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        _app.register()
-        status = _app.run([str(argument) for argument in arguments])
-    return status, out.getvalue(), err.getvalue()
 
 
 def refused(*arguments, status=1):

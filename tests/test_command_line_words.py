@@ -1,7 +1,5 @@
 """What the command line says: true amounts, one style, nothing ignored in silence; the demo replaces its own files only."""
 
-import contextlib
-import io
 import json
 
 import numpy as np
@@ -9,17 +7,8 @@ import pytest
 
 import lagwise as lw
 from lagwise._progress import Progress
-from lagwise.cli import _app
 from lagwise.cli import demo as demo_module
-
-
-def cli(*arguments):
-    """Run the command line in this process: its status, output and errors."""
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        _app.register()
-        status = _app.run([str(argument) for argument in arguments])
-    return status, out.getvalue(), err.getvalue()
+from tests.support import cli
 
 
 @pytest.fixture(scope="module")

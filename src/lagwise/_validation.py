@@ -63,7 +63,7 @@ def check_choice(name: str, value: Any, choices: Iterable[Any]) -> Any:
     if any(value is choice or (type(value) is type(choice) and value == choice) for choice in listed):
         return value
     near = difflib.get_close_matches(str(value), [str(choice) for choice in listed], n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
+    hint = f"; did you mean {near[0]!r}?" if near and near[0] != str(value) else ""  # '1' for 1 is spelt alike
     raise ValueError(f"{name} is {value!r}; expected one of {', '.join(repr(c) for c in listed)}{hint}")
 
 

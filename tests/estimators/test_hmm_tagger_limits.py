@@ -71,3 +71,8 @@ def test_many_best_paths_are_the_best_of_all(order):
     assert len(every) == 3**6 and len({path.tobytes() for _, path in every}) == 3**6
     np.testing.assert_array_equal([score for score, _ in found], [score for score, _ in every[:300]])
     assert np.logaddexp.reduce([score for score, _ in every]) == pytest.approx(hmm.score(x), rel=1e-12)
+
+
+def test_what_was_given_is_not_suggested():
+    with pytest.raises(ValueError, match="order is '1'; expected one of 1, 2$"):
+        lw.HMMTagger(order="1").fit(SENTENCES, TAGS)

@@ -12,6 +12,8 @@ from .._validation import check_int, check_random_state, check_real
 from .lanczos import EigenResult, check_operator, eigsh
 from .panels import Panels, fix_signs
 
+_HALVES = 2**0.5  # an eigenvector's residual is the root mean square of those of its halves, made of length 1
+
 
 @dataclass
 class SVDResult:
@@ -75,13 +77,12 @@ def golub_kahan(
     check_operator(operator, "rmatmat")
     n, m = (int(size) for size in operator.shape)
     k = check_int("k", k, 1, min(n, m))
-    both = 2**0.5  # an eigenvector's residual is the root mean square of those of its halves, of length 1
     try:
         found = eigsh(
             SymmetricEmbedding(operator),
             k,
             "LA",
-            tol=check_real("tol", tol, minimum=0) / both,
+            tol=check_real("tol", tol, minimum=0) / _HALVES,
             block=block,
             random_state=random_state,
             n_threads=n_threads,
@@ -91,18 +92,18 @@ def golub_kahan(
         )
     except KeyboardInterrupt as stop:
         partial = getattr(stop, "partial", None)
-        stop.partial = None if partial is None else _triplets(partial, n, both, n_threads)  # type: ignore[attr-defined]
+        stop.partial = None if partial is None else _triplets(partial, n, n_threads)  # type: ignore[attr-defined]
         raise
-    return _triplets(found, n, both, n_threads)
+    return _triplets(found, n, n_threads)
 
 
-def _triplets(found: EigenResult, n: int, both: float, n_threads: int | None) -> SVDResult:
+def _triplets(found: EigenResult, n: int, n_threads: int | None) -> SVDResult:
     """Singular triplets of eigenpairs of the embedding."""
     U, V = _split(found.vectors, n, n_threads)
     # A zero singular value leaves the halves of its eigenvector undetermined: complete them.
     signs = fix_signs(U).astype(U.dtype)
     values = np.maximum(found.values, 0.0)
-    return SVDResult(U * signs, values, V * signs, both * found.residual, 2 * found.n_products, found.converged)
+    return SVDResult(U * signs, values, V * signs, _HALVES * found.residual, 2 * found.n_products, found.converged)
 
 
 def _split(vectors: np.ndarray, n: int, n_threads: int | None) -> tuple[np.ndarray, np.ndarray]:
