@@ -11,12 +11,14 @@ import pytest
 
 from lagwise._threads import available_cores, single_threaded_blas
 from lagwise.lds import TextCovariances, asos, subspace
+from lagwise.lds.coordinates import triangular
 from lagwise.lds.inference import Recursion
 from lagwise.lds.kalman import steady_state
-from lagwise.lds.parameters import Observation
+from lagwise.lds.parameters import Observation, sym
 from lagwise.lds.starts import choose_start
 from lagwise.lds.statistics import Covariances
 from lagwise.lds.two_sided import TwoSided, smooth_words
+from lagwise.linalg.stein import solve_lyapunov
 
 from .common import SMOKE, versus
 from .lds_store import lds_store
@@ -199,8 +201,14 @@ def test_inference_against_sgemm(benchmark, h, tmp_path):
     table = rng.standard_normal((V, h)).astype(np.float32)
     A, Q, G = rng.standard_normal((3, h, h))
     A, zero = A * 0.9 / np.abs(np.linalg.eigvals(A)).max(), np.zeros((h, h))
-    observation = Observation(zero, G @ G.T / h, zero, zero, np.zeros(h), 0.0, 0.0, h, 0.0)
-    state = steady_state(A, Q @ Q.T / h + np.eye(h), observation)
+    Q, G = Q @ Q.T / h + np.eye(h), G @ G.T / h
+
+    def steady(A, Q, G):
+        return steady_state(A, Q, Observation(zero, G, zero, zero, np.zeros(h), 0.0, 0.0, h, 0.0))
+
+    turn, inverse = triangular(steady(A, Q, G), solve_lyapunov(A, Q))  # coordinates as `LDS.fit` leaves them
+    A, Q, G = turn @ A @ inverse, sym(turn @ Q @ turn.T), sym(inverse.T @ G @ inverse)
+    state = steady(A, Q, G)
     rec, both = Recursion.of(A, state, np.float32), TwoSided.of(state, np.float32)
     turned = (table @ both.P.T).astype(np.float32)
     ids = rng.integers(0, V, T).astype(np.int32)

@@ -2,6 +2,7 @@ import numpy as np
 
 LANES: int
 
+def panel_edges(h: int, itemsize: int) -> list[int]: ...
 def lanes_walk(
     table: np.ndarray,
     ids: np.ndarray,
@@ -9,6 +10,7 @@ def lanes_walk(
     lengths: np.ndarray,
     direction: int,
     packed: np.ndarray,
+    reach: np.ndarray,
     t0: int,
     t1: int,
     add: bool,

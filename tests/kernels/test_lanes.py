@@ -5,6 +5,15 @@ from lagwise._kernels import lanes
 from lagwise.lds.recurrence import NO_IDS, Recurrence
 from lagwise.operators import aligned_empty
 
+SHAPES = {  # which entries of R are not zero
+    "full": lambda R: R,
+    "upper": lambda R: np.triu(R, -1),
+    "lower": lambda R: np.tril(R, 1),
+    "band": lambda R: np.triu(np.tril(R, 1), -1),
+    "few columns": lambda R: R * (np.arange(len(R)) % 16 == 3),
+    "zero": np.zeros_like,
+}
+
 
 def plain(R, table, ids, begins, lengths, direction, steps, x, states, add):
     """The kernel's steps, one lane and one token after another, in float64."""
@@ -20,13 +29,14 @@ def plain(R, table, ids, begins, lengths, direction, steps, x, states, add):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("h", [1, 7, 8, 16, 17, 32, 33, 50])
-@pytest.mark.parametrize("n", [1, 7, 8, 65, 130])
-def test_equals_the_plain_loop(dtype, h, n):
+@pytest.mark.parametrize("n", [1, 7, 8, 97, 200])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_equals_the_plain_loop(dtype, h, n, shape):
     rng = np.random.default_rng(h * n)
     lengths = np.sort(rng.integers(0, 9, n))[::-1].copy()
     begins = np.cumsum(lengths) - lengths
     T = int(lengths.sum()) + 1  # a row that no lane has
-    R = rng.standard_normal((h, h)) / (2 * np.sqrt(h))
+    R = SHAPES[shape](rng.standard_normal((h, h)) / (2 * np.sqrt(h)))
     words = rng.standard_normal((5, h)).astype(dtype)
     ids = rng.integers(0, 5, T).astype(np.int32)
     for direction in (1, -1):
@@ -43,6 +53,13 @@ def test_equals_the_plain_loop(dtype, h, n):
             tolerance = 1e-5 if dtype is np.float32 else 1e-13
             np.testing.assert_allclose(states, want, rtol=0, atol=tolerance * np.abs(want).max())
             np.testing.assert_allclose(x, want_x, rtol=0, atol=tolerance * max(np.abs(want_x).max(), 1))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_triangle_takes_half(dtype):
+    full, R = Recurrence(np.ones((200, 200)), dtype).packed, np.triu(np.ones((200, 200)), -1)
+    for triangle in (R, R.T):
+        assert len(Recurrence(triangle, dtype).packed) < 0.56 * len(full)
 
 
 def test_a_lane_does_not_depend_on_the_others():
@@ -71,7 +88,8 @@ def test_arrays_that_do_not_go_together_are_refused():
         "begins": np.arange(n) * 2,
         "lengths": np.full(n, 2),
         "direction": 1,
-        "packed": np.zeros(h * 8),
+        "packed": np.zeros(h * 4),
+        "reach": np.array([[0, h]]),
         "t0": 0,
         "t1": 2,
         "add": False,
@@ -84,10 +102,14 @@ def test_arrays_that_do_not_go_together_are_refused():
         "table": np.zeros((0, h)),  # none, but it is not added
         "ids": np.zeros(T - 1, np.int32),
         "lengths": np.full(n - 1, 2),
-        "packed": np.zeros(h * 7),
+        "packed": np.zeros(h * 4 - 1),
+        "reach": np.array([[0, h], [0, h]]),
         "x": np.zeros((n, h)),
         "y": np.zeros((lanes.LANES - 1, 8)),
         "states": np.zeros((T, h + 1)),
     }.items():
         with pytest.raises(ValueError, match="do not go together"):
             lanes.lanes_walk(*{**good, name: bad}.values())
+    for beyond in ((-1, h), (0, h + 1), (2, 1)):
+        with pytest.raises(ValueError, match="beyond the matrix"):
+            lanes.lanes_walk(*{**good, "reach": np.array([beyond])}.values())

@@ -10,7 +10,8 @@ import numpy as np
 class Pair(NamedTuple):
     """One singular pair A v = gain u: a state like `now` makes the next like `after`.
 
-    Each side lists words by how strongly the model then expects them, for (v, u) and for (-v, -u), which are one pair.
+    Each side lists words by how strongly the model then expects them, for (v, u) and for (-v, -u), which are one pair;
+    `now` has the word with the greatest weight of either sign.
     `cosine` is cos(v, u): near 1 the direction stays what it is, a topic; near -1 it turns round with every token.
     """
 
@@ -48,9 +49,8 @@ def symmetric_roots(S: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def singular_pairs(A: np.ndarray, S_xx: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Singular triplets of A with the state rotated so that S_xx = I: (now (h, h), gains (h,), after (h, h)).
 
-    Columns are directions in the model's own state coordinates.
+    Columns are directions in the model's own state coordinates; (v, u) and (-v, -u) are one pair.
     """
     root, inverse = symmetric_roots(S_xx)
     left, gains, right = np.linalg.svd(inverse @ A @ root)
-    flip = np.where(right[np.arange(len(A)), np.abs(right).argmax(axis=1)] < 0, -1, 1)
-    return root @ (right.T * flip), gains, root @ (left * flip)
+    return root @ right.T, gains, root @ left

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .kalman import SteadyState
-from .pieces import SLICE_FLOPS, Pieces, groups, run, settle, slices
+from .pieces import SLICE_FLOPS, Pieces, groups, longest_first, run, settle, slices
 from .recurrence import Recurrence
 
 MISSING = -2
@@ -116,7 +116,7 @@ def _walk(
         begins, lengths = pieces.begins[lanes], pieces.lengths[lanes]
         kernels.add_carries(ids, MISSING, begins, lengths, direction, RT, AT, t0, t1, Z, np.empty_like(Z), states)
 
-    run(local, groups(pieces.lengths), n_threads)
+    run(local, groups(longest_first(pieces.lengths)), n_threads)
     heirs = np.flatnonzero(~leads)
     before = heirs - direction
     owed = states[pieces.begins[before] + (pieces.lengths[before] - 1 if direction > 0 else 0)]

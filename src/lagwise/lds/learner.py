@@ -23,6 +23,7 @@ from .._validation import (
     check_real,
 )
 from . import fitting
+from .coordinates import settled
 from .parameters import NOISE_KINDS, Parameters, clip_lead, noise_scale, sym
 from .readout import Readout
 from .series import LagCovariances, SeriesSpace
@@ -271,20 +272,21 @@ class Learner(Estimator):
 
     def _adopt(self, learning: fitting.Learning, iterate: fitting.Iterate, covariances: Any) -> None:
         """Make an iterate the model."""
-        par = iterate.parameters
+        par, S_xx = iterate.parameters, iterate.S_xx
+        if isinstance(covariances, WordSpace):
+            space: Any = WordSpace(covariances.mu, covariances.mu_0, covariances.dtype, self.n_threads)  # type: ignore[arg-type]
+            par, S_xx = settled(par, S_xx, space)
+        else:  # coordinates of the start, which may mean something
+            space = SeriesSpace(covariances.mean, covariances.factor)
         self.A_, self.C_, self.Q_, self.M_, self.noise_scale_ = par.A, par.C, par.Q, par.M, par.scale
-        self.state_covariance_ = iterate.S_xx
+        self.state_covariance_ = S_xx
         self.history_ = np.array(learning.history)
         self.n_iter_, self.best_iter_ = len(learning.history) - 1, iterate.number
         self.converged_, self.fell_ = learning.converged, learning.fell
         self.repairs_ = dict(learning.repairs)
         self.horizon_error_ = learning.horizon_error
         self.callback_values_ = np.array(learning.callback_values)
-        if isinstance(covariances, WordSpace):
-            space: Any = WordSpace(covariances.mu, covariances.mu_0, covariances.dtype, self.n_threads)  # type: ignore[arg-type]
-        else:
-            space = SeriesSpace(covariances.mean, covariances.factor)
-        self._readout = Readout(par, space, iterate.S_xx, self.unknown)
+        self._readout = Readout(par, space, S_xx, self.unknown)
         self.gain_ = self._readout.state.L
 
     def suggest_components(self, counts: Any = None, max_components: int = 200) -> int:

@@ -96,6 +96,12 @@ class LDS(Learner):
     vocabulary_ : Vocabulary or None
         None for numeric series.
 
+    Notes
+    -----
+    A model of text says the same in any coordinates of the state. A fit leaves those in which the error of a smoothed
+    state has covariance I, so that distances between states count in its standard deviations, and the smoother's matrix
+    is a triangle, which halves the time of `transform`. A model of a series keeps the coordinates of its start.
+
     References
     ----------
     D. Belanger and S. Kakade, "A Linear Dynamical System Model for Text", ICML 2015; J. Martens, "Learning the Linear

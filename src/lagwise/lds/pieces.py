@@ -16,7 +16,10 @@ import numpy as np
 
 from .._threads import resolve_threads, single_threaded_blas
 
-LANES = 512
+BLOCK = 96  # lanes that the kernel takes through all their steps together
+PIECES = 4 * BLOCK  # into which one long sequence is cut at least: fewer owe each other less, more share threads better
+LONGEST = 8192
+GROUP = 5 * BLOCK  # most lanes of one call
 SLICE_FLOPS = 2e9  # about a tenth of a second: how long a kernel may run before it lets Ctrl-C in
 CHECK_EVERY = 16
 
@@ -36,7 +39,7 @@ class Pieces(NamedTuple):
     def cut(cls, offsets: np.ndarray, length: int | None = None) -> Pieces:
         total = int(offsets[-1])
         if length is None:
-            length = int(np.clip(-(-total // (2 * LANES)), 64, 8192))
+            length = int(np.clip(-(-total // PIECES), 64, LONGEST))
         sizes = np.diff(offsets)
         counts = -(-sizes // length)
         owner = np.repeat(np.arange(len(sizes)), counts)
@@ -50,10 +53,15 @@ def padded(n_lanes: int, like: np.ndarray) -> np.ndarray:
     return np.zeros((-(-n_lanes // 8) * 8, like.shape[1]), like.dtype)
 
 
-def groups(lengths: np.ndarray) -> list[np.ndarray]:
-    """Numbers of the pieces, longest first, LANES at a time."""
-    order = np.argsort(-lengths, kind="stable")
-    return [order[i : i + LANES] for i in range(0, len(order), LANES)]
+def groups(order: np.ndarray) -> list[np.ndarray]:
+    """An order of pieces in portions of whole blocks of lanes: eight portions or more where there is enough."""
+    size = int(np.clip(-(-len(order) // (8 * BLOCK)) * BLOCK, BLOCK, GROUP))
+    return [order[i : i + size] for i in range(0, len(order), size)]
+
+
+def longest_first(lengths: np.ndarray) -> np.ndarray:
+    """Numbers of the pieces by falling length."""
+    return np.argsort(-lengths, kind="stable")
 
 
 def slices(n_lanes: int, longest: int, flops: int) -> list[tuple[int, int]]:
@@ -114,7 +122,7 @@ def settle(
                     return
             left[part] = Z[: len(part)]
 
-        run(work, groups(pieces.lengths[heirs]), n_threads)
+        run(work, groups(longest_first(pieces.lengths[heirs])), n_threads)
         alive = np.abs(left).max(axis=1) > negligible
         alive &= ~(pieces.last if direction > 0 else pieces.first)[heirs]
         heirs, carries = heirs[alive] + direction, left[alive]

@@ -271,9 +271,11 @@ class Readout:
         for i in range(len(A) if n_pairs is None else min(n_pairs, len(A))):
             v, u = inverse @ now[:, i], inverse @ after[:, i]
             lists = []
-            for direction in (now[:, i], after[:, i]):
-                weights = scale * (self.parameters.C @ direction)
-                order = np.argsort(-weights, kind="stable")
+            sides = [scale * (self.parameters.C @ direction) for direction in (now[:, i], after[:, i])]
+            size = np.abs(sides[0])
+            sign = np.sign(sides[0][np.argmax(size >= (1 - 1e-6) * size.max())]) or 1.0
+            for weights in sides:
+                order = np.argsort(-sign * weights, kind="stable")
                 lists.append(([words[j] for j in order[:top]], [words[j] for j in order[::-1][:top]]))
             cosine = float(v @ u) / max(float(np.linalg.norm(v) * np.linalg.norm(u)), 1e-300)
             pairs.append(Pair(float(gains[i]), cosine, lists[0][0], lists[1][0], lists[0][1], lists[1][1]))

@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ..operators import aligned_empty
-from .pieces import Pieces, groups, padded, run, settle, slices
+from .pieces import Pieces, groups, longest_first, padded, run, settle, slices
 
 NO_IDS = np.zeros(0, dtype=np.int32)
 
 
 class Recurrence:
-    """A matrix R (h, h), packed for the kernel in the dtype of the states."""
+    """A matrix R (h, h), packed for the kernel in the dtype of the states; a triangle takes half the time."""
 
     def __init__(self, R: np.ndarray, dtype: Any):
-        self.h, lanes = len(R), 64 // np.dtype(dtype).itemsize
-        self.stride = -(-self.h // lanes) * lanes
-        width = -(-2 * self.h // lanes) * lanes // 2  # whole vectors and at most a half
-        wide = np.zeros((self.h, width), dtype)
+        from lagwise._kernels import lanes
+
+        self.h, itemsize = len(R), np.dtype(dtype).itemsize
+        edges = lanes.panel_edges(self.h, itemsize)
+        self.stride = -(-edges[-1] * itemsize // 64) * 64 // itemsize
+        wide = np.zeros((self.h, edges[-1]), dtype)
         wide[:, : self.h] = R.T
-        edges = sorted({*range(0, width + 1, 2 * lanes), width // lanes * lanes, width})
-        self.packed = aligned_empty((self.h * width,), dtype)
-        self.packed[:] = np.concatenate([wide[:, a:b].ravel() for a, b in itertools.pairwise(edges)])
+        panels = []
+        self.reach = np.zeros((len(edges) - 1, 2), np.int64)
+        for reach, a, b in zip(self.reach, edges, edges[1:]):
+            used = np.flatnonzero(wide[:, a:b].any(axis=1))
+            if len(used):
+                reach[:] = used[0], used[-1] + 1
+            panels.append(wide[reach[0] : reach[1], a:b].ravel())
+        self.packed = aligned_empty((sum(map(len, panels)),), dtype)
+        np.concatenate(panels, out=self.packed)
 
     def advance(
         self,
@@ -44,7 +51,9 @@ class Recurrence:
 
         scratch = aligned_empty((lanes.LANES, self.stride), states.dtype)
         rows = states[:0] if table is None else table
-        lanes.lanes_walk(rows, ids, begins, lengths, direction, self.packed, *steps, add, x, scratch, states)
+        lanes.lanes_walk(
+            rows, ids, begins, lengths, direction, self.packed, self.reach, *steps, add, x, scratch, states
+        )
 
     def walk(
         self,
@@ -99,7 +108,7 @@ class Recurrence:
             x = padded(len(lanes), out)
             self.walk(table, ids, pieces.begins[lanes], pieces.lengths[lanes], 1, x, out, stopped)
 
-        run(local, groups(pieces.lengths), n_threads)
+        run(local, groups(longest_first(pieces.lengths)), n_threads)
         heirs = np.flatnonzero(~pieces.first)
         owed = out[pieces.begins[heirs - 1] + pieces.lengths[heirs - 1] - 1]
         self.settle(pieces, heirs, owed, 1, out, n_threads)
