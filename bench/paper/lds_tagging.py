@@ -115,8 +115,10 @@ class Workshop:
         path = CACHE / f"{self.name}-{dim}-{title}-{iterations}.lds"
         if path.exists():
             return lw.load(path)
-        shorter = [int(p.stem.rsplit("-", 1)[1]) for p in CACHE.glob(f"{self.name}-{dim}-{title}-*.lds")]
-        done = max((n for n in shorter if n < iterations), default=None)
+        ends = [
+            p.stem.removeprefix(f"{self.name}-{dim}-{title}-") for p in CACHE.glob(f"{self.name}-{dim}-{title}-*.lds")
+        ]
+        done = max((int(n) for n in ends if n.isdecimal() and int(n) < iterations), default=None)
         init = {} if done is None else {"init": lw.load(path.with_name(f"{self.name}-{dim}-{title}-{done}.lds"))}
         began = time.perf_counter()
         model = lw.LDS(dim, n_iter=iterations - (done or 0), **{**settings, **init}).fit(self.counts)

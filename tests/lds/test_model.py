@@ -663,6 +663,27 @@ def test_dynamics(fitted):
         fitted.dynamics(rank="count")
 
 
+def test_dynamics_by_tokens(fitted):
+    """Singular pairs of E[w_{t+1} w_t'], words weighted by the root of their frequency."""
+    weights = np.sqrt(fitted._readout.space.q)[:, None]
+    C, A, S = fitted.C_, fitted.A_, fitted.state_covariance_
+    after, gains, now = np.linalg.svd((weights * C) @ A @ S @ (weights * C).T)
+    result = fitted.dynamics(5, rank="correlation", by="tokens")
+    assert len(result.pairs) == 3
+    for i, pair in enumerate(result.pairs):
+        assert pair.gain == pytest.approx(gains[i] / gains[0], rel=1e-7)
+        sides = now[i] / weights[:, 0], after[:, i] / weights[:, 0]
+        turned = np.sign(sides[0][np.abs(sides[0]).argmax()])
+        assert pair.cosine == pytest.approx(now[i] @ after[:, i], abs=1e-6)
+        for words, side in zip(pair[2:], (*sides, *(-side for side in sides))):
+            assert words == [fitted.vocabulary_[j] for j in np.argsort(-turned * side)[:5]]
+    np.testing.assert_array_equal(result.eigenvalues, fitted.dynamics().eigenvalues)
+    with pytest.raises(ValueError, match="by is 'words'"):
+        fitted.dynamics(by="words")
+    with pytest.raises(ValueError, match="numeric series"):
+        scalar().dynamics(by="tokens")
+
+
 @pytest.mark.parametrize("noise", ["full", "diagonal", "spherical", "bohning"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_saved_models_answer_alike(text, tmp_path, noise, dtype):

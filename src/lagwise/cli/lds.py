@@ -169,13 +169,16 @@ def dynamics(
     top: Annotated[int, typer.Option(min=1, help="Words a side.")] = 8,
     pairs: Annotated[int, typer.Option(min=1, help="How many pairs.")] = 10,
     rank: Annotated[str, typer.Option(help="Order words by raw, correlation or lift.")] = "raw",
+    by: Annotated[
+        str, typer.Option(help="Pairs of the state (the paper's), or of tokens: most frequent first.")
+    ] = "state",
     json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
     """Show what the transition does: pairs of states, now and next, by their words; memory as half-lives."""
     loaded = _load_lds(model)
-    result = loaded.dynamics(top, pairs, rank)
+    result = loaded.dynamics(top, pairs, rank, by)
     if json:
         _app.emit(
             {

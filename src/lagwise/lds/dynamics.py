@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -54,3 +54,30 @@ def singular_pairs(A: np.ndarray, S_xx: np.ndarray) -> tuple[np.ndarray, np.ndar
     root, inverse = symmetric_roots(S_xx)
     left, gains, right = np.linalg.svd(inverse @ A @ root)
     return root @ right.T, gains, root @ left
+
+
+def token_pairs(A: np.ndarray, S_xx: np.ndarray, G: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Singular triplets of what one token says of the next, C A S_xx C' in a word space with Gram matrix G = C'C.
+
+    As `singular_pairs`; gains are relative to the largest.
+    """
+    root, inverse = symmetric_roots(G)
+    left, gains, right = np.linalg.svd(root @ A @ S_xx @ root)
+    return inverse @ right.T, gains / max(gains[0], np.finfo(np.float64).tiny), inverse @ left
+
+
+def cosines(now: np.ndarray, after: np.ndarray, metric: np.ndarray) -> np.ndarray:
+    """Of the angles between columns under x' metric y."""
+    across, *sizes = (np.einsum("ij,ij->j", X, metric @ Y) for X, Y in ((now, after), (now, now), (after, after)))
+    return across / np.maximum(np.sqrt(sizes[0] * sizes[1]), np.finfo(np.float64).tiny)
+
+
+def word_lists(now: np.ndarray, after: np.ndarray, words: Any, top: int) -> list[list[str]]:
+    """Words of a pair by falling weight, weights (V,): now, after, and both turned round.
+
+    `now` is turned so that it has the word with the greatest weight of either sign.
+    """
+    size = np.abs(now)
+    sign = np.sign(now[np.argmax(size >= (1 - 1e-6) * size.max())]) or 1.0
+    orders = [np.argsort(-sign * weights, kind="stable") for weights in (now, after)]
+    return [[words[j] for j in order[:top]] for order in (*orders, *(order[::-1] for order in orders))]

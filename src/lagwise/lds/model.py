@@ -313,7 +313,7 @@ class LDS(Learner):
         check_fitted(self, "A_")
         return self._readout.type_vectors()
 
-    def dynamics(self, top: int = 10, n_pairs: int | None = None, rank: str = "raw") -> Dynamics:
+    def dynamics(self, top: int = 10, n_pairs: int | None = None, rank: str = "raw", by: str = "state") -> Dynamics:
         """Singular pairs of the transition with their words, and eigenvalues as half-lives (the paper's Table 1).
 
         The state is rotated so that E[xx'] = I; then A v = gain u, v is the state now and u the next.
@@ -327,12 +327,19 @@ class LDS(Learner):
         rank : {"raw", "correlation", "lift"}
             Order words by the change of their probability (q * C v), by their correlation with the direction (C v), or
             by the change relative to their frequency (s * C v). The first favours frequent words, the last rare ones.
+        by : {"state", "tokens"}
+            "state" is the paper's: every direction of the state counts alike, and fixed expressions come first. "tokens"
+            are the singular pairs of what a token says of the next, words weighted by the root of their frequency:
+            those that matter in most places come first, gains relative to the first. A series has only "state".
         """
         check_fitted(self, "A_")
         check_choice("rank", rank, ("raw", "correlation", "lift"))
+        check_choice("by", by, ("state", "tokens"))
+        if by == "tokens" and self.vocabulary_ is None:
+            raise ValueError('by="tokens" weighs words by frequency; this is a model of a numeric series: use "state"')
         n_pairs = n_pairs if n_pairs is None else check_int("n_pairs", n_pairs, 1)
         words = self.vocabulary_ if self.vocabulary_ is not None else [str(i) for i in range(len(self.C_))]
-        return self._readout.dynamics(words, check_int("top", top, 1), n_pairs, rank)
+        return self._readout.dynamics(words, check_int("top", top, 1), n_pairs, rank, by)
 
     def to_rnn(self, output: str = "linear", scale: float = 1.0, tune: Any = None) -> dict[str, np.ndarray]:
         """The filter as weights of an Elman network, to start a recurrent language model from.

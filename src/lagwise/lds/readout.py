@@ -9,7 +9,7 @@ import numpy as np
 
 from ..linalg.stein import solve_lyapunov
 from . import exact
-from .dynamics import Dynamics, Pair, half_lives, singular_pairs, symmetric_roots
+from .dynamics import Dynamics, Pair, cosines, half_lives, singular_pairs, symmetric_roots, token_pairs, word_lists
 from .inference import MISSING, Recursion, filter_sequences, predict_from_filtered, smooth_sequences
 from .kalman import steady_state
 from .parameters import Parameters, observe
@@ -259,26 +259,23 @@ class Readout:
         """S_xx^{-1/2}, (h, h)."""
         return symmetric_roots(self.S_xx)[1]
 
-    def dynamics(self, words: Any, top: int, n_pairs: int | None, rank: str) -> Dynamics:
+    def dynamics(self, words: Any, top: int, n_pairs: int | None, rank: str, by: str = "state") -> Dynamics:
         """See `LDS.dynamics`."""
-        A = self.parameters.A
-        now, gains, after = singular_pairs(A, self.S_xx)
+        A, C = self.parameters.A, self.parameters.C
+        if by == "tokens":
+            weighted = np.sqrt(self.space.q)[:, None].astype(C.dtype) * C
+            metric = self.space.tall.gram(weighted, weighted)
+            now, gains, after = token_pairs(A, self.S_xx, metric)
+        else:
+            now, gains, after = singular_pairs(A, self.S_xx)
+            metric = np.linalg.pinv(self.S_xx, hermitian=True)
+        scale, pairs = self._ranking(rank), []
+        angles = cosines(now, after, metric)
+        for i in range(len(A) if n_pairs is None else min(n_pairs, len(A))):
+            lists = word_lists(scale * (C @ now[:, i]), scale * (C @ after[:, i]), words, top)
+            pairs.append(Pair(float(gains[i]), float(angles[i]), *lists))
         eigenvalues = np.linalg.eigvals(A)
         eigenvalues = eigenvalues[np.lexsort((eigenvalues.imag, eigenvalues.real, -np.abs(eigenvalues).round(12)))]
-        inverse = symmetric_roots(self.S_xx)[1]
-        scale = self._ranking(rank)
-        pairs = []
-        for i in range(len(A) if n_pairs is None else min(n_pairs, len(A))):
-            v, u = inverse @ now[:, i], inverse @ after[:, i]
-            lists = []
-            sides = [scale * (self.parameters.C @ direction) for direction in (now[:, i], after[:, i])]
-            size = np.abs(sides[0])
-            sign = np.sign(sides[0][np.argmax(size >= (1 - 1e-6) * size.max())]) or 1.0
-            for weights in sides:
-                order = np.argsort(-sign * weights, kind="stable")
-                lists.append(([words[j] for j in order[:top]], [words[j] for j in order[::-1][:top]]))
-            cosine = float(v @ u) / max(float(np.linalg.norm(v) * np.linalg.norm(u)), 1e-300)
-            pairs.append(Pair(float(gains[i]), cosine, lists[0][0], lists[1][0], lists[0][1], lists[1][1]))
         return Dynamics(pairs, eigenvalues, half_lives(eigenvalues))
 
     def _ranking(self, rank: str) -> Any:
