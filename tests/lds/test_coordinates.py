@@ -66,9 +66,25 @@ def test_a_direction_known_exactly_is_not_blown_up():
 
 
 def test_dust_is_less_than_rounding():
-    X = np.array([[1.0, 1e-6], [1e-9, -2e-14]])
-    np.testing.assert_array_equal(without_dust(X, np.float32) != 0, [[True, True], [False, False]])
-    np.testing.assert_array_equal(without_dust(X, np.float64) != 0, [[True, True], [True, False]])
+    X, ones = np.array([[1.0, 1e-6], [1e-9, -2e-14]]), np.ones(2)
+    np.testing.assert_array_equal(without_dust(X, ones, np.float32) != 0, [[True, True], [False, False]])
+    np.testing.assert_array_equal(without_dust(X, ones, np.float64) != 0, [[True, True], [True, False]])
+    scale = np.array([1e8, 1e-4])  # units of the two coordinates: the same matrix in others
+    np.testing.assert_array_equal(
+        without_dust(X * scale[:, None] / scale, scale, np.float64) != 0, without_dust(X, ones, np.float64) != 0
+    )
+    np.testing.assert_array_equal(without_dust(X, np.array([0.0, 1.0]), np.float64), X)
+
+
+def test_units_of_the_coordinates_do_not_matter():
+    """A turning plane under equal noise: P is a number, so that no units make it badly conditioned."""
+    turning = 0.9 * np.array([[np.cos(0.7), -np.sin(0.7)], [np.sin(0.7), np.cos(0.7)]])
+    y, units = np.random.default_rng(0).standard_normal((300, 2)), np.array([1e9, 1e-6])
+    want = LDS.from_parameters(turning, np.eye(2), np.eye(2), np.eye(2)).transform(y)
+    turned = (turning * units[:, None] / units, np.eye(2) / units, np.diag(units**2), np.eye(2))
+    model = LDS.from_parameters(*turned)
+    assert model._readout.two_sided is not None
+    np.testing.assert_allclose(model.transform(y) / units, want, rtol=0, atol=1e-10)
 
 
 # --- fitted models --------------------------------------------------------------------------------------------------

@@ -41,14 +41,20 @@ class TwoSided(NamedTuple):
         if not np.linalg.cond(P) <= WORST_CONDITION:
             return None
         inverse = np.linalg.inv(P)
-        R, J = (without_dust(X, dtype) for X in (P @ state.H @ inverse, state.J))
+        scale = np.sqrt(np.maximum(np.diag(state.Sigma_s), 0))
+        R, J = (without_dust(X, scale, dtype) for X in (P @ state.H @ inverse, state.J))
         return cls(R, J, (inverse - np.eye(len(P))).astype(dtype), P)
 
 
-def without_dust(X: np.ndarray, dtype: Any) -> np.ndarray:
-    """X (h, h) in the dtype, zero where it is less than rounding of the largest: exact triangles in their coordinates."""
-    least = max(np.finfo(dtype).eps, 1e-13) * np.abs(X).max()  # the steady state itself is good to 1e-13
-    return np.where(np.abs(X) > least, X, 0).astype(dtype)
+def without_dust(X: np.ndarray, scale: np.ndarray, dtype: Any) -> np.ndarray:
+    """X (h, h) in the dtype, zero where it is less than rounding of the largest: exact triangles in their coordinates.
+
+    Entries are compared in the units `scale` (h,) of the coordinates. The steady state itself is good to 1e-13.
+    """
+    if scale.all():
+        size = np.abs(X) * (scale / scale[:, None])
+        X = np.where(size > max(np.finfo(dtype).eps, 1e-13) * size.max(), X, 0)
+    return X.astype(dtype)
 
 
 def smooth_words(
