@@ -8,6 +8,7 @@ from lagwise.lds.inference import MISSING, Recursion
 from lagwise.lds.kalman import steady_state
 from lagwise.lds.parameters import Observation
 from lagwise.lds.pieces import Pieces
+from lagwise.lds.readout import finish, unit_rows
 from lagwise.lds.two_sided import TwoSided, smooth_words
 
 
@@ -151,3 +152,33 @@ def test_where_later_words_settle_everything_the_plain_recursions_are_used():
     G[-1, -1] = 1e6
     observation = Observation(zero, G, zero, zero, np.zeros(h), 0.0, 0.0, h, 0.0)
     assert TwoSided.of(steady_state(A, np.diag([1.0, 0, 0, 0]) + 1e-9 * np.eye(h), observation), np.float64) is None
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rows_of_any_size_get_unit_length(dtype):
+    rng = np.random.default_rng(0)
+    plain = rng.standard_normal((7, 5))
+    info = np.finfo(dtype)
+    for size in (info.smallest_subnormal * 1e6, info.tiny, 1.0, np.sqrt(info.max), info.max / 8):
+        X = (plain * size).astype(dtype)
+        X[3] = 0
+        got = unit_rows(X)
+        assert got.dtype == dtype and not got[3].any()
+        np.testing.assert_allclose(np.linalg.norm(got[[0, 1, 2, 4, 5, 6]].astype(np.float64), axis=1), 1, atol=1e-6)
+        want = plain / np.linalg.norm(plain, axis=1, keepdims=True)
+        np.testing.assert_allclose(got[[0, 6]], want[[0, 6]], atol=1e-5)
+
+
+def test_whitened_states_are_the_same_bytes_for_any_number_of_threads():
+    rng = np.random.default_rng(0)
+    states, root = rng.standard_normal((5000, 7)).astype(np.float32), rng.standard_normal((7, 7)).astype(np.float32)
+    for factor, unit in ((root, False), (None, True), (root, True)):
+        results = []
+        for threads in (1, 2, 3):
+            out = states.copy()
+            finish(out, factor, unit, threads)
+            results.append(out.tobytes())
+        assert len(set(results)) == 1
+        want = states if factor is None else states @ factor
+        want = want / np.linalg.norm(want, axis=1, keepdims=True) if unit else want
+        np.testing.assert_allclose(out, want, rtol=0, atol=1e-5)

@@ -13,7 +13,7 @@ from . import fitting
 from .dynamics import Dynamics
 from .learner import UNKNOWN, Learner
 from .parameters import Parameters, sym
-from .readout import check_data, check_out, unit_rows
+from .readout import check_data, check_out, finish
 from .series import SeriesSpace, check_offsets, check_system
 from .storage import from_tensors, to_tensors
 from .tokens import as_ids, cut_lengths
@@ -232,13 +232,7 @@ class LDS(Learner):
             check_out(out, shape, dtype)
         self._readout.states(data, offsets, kind, steady, out, self.n_threads)
         if whiten or unit:
-            root = self._readout.whitener().astype(dtype)
-            for start in range(0, len(out), 65536):
-                block = out[start : start + 65536]
-                if whiten:
-                    block[...] = block @ root
-                if unit:
-                    block[...] = unit_rows(block)
+            finish(out, self._readout.whitener().astype(dtype) if whiten else None, unit, self.n_threads)
         return out
 
     def score(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -13,11 +14,13 @@ from .dynamics import Dynamics, Pair, cosines, half_lives, singular_pairs, symme
 from .inference import MISSING, Recursion, filter_sequences, predict_from_filtered, smooth_sequences
 from .kalman import steady_state
 from .parameters import Parameters, observe
+from .pieces import run
 from .series import SeriesSpace, check_series
 from .statistics import WordSpace
 from .two_sided import TwoSided, smooth_words
 
 BLOCK = 16384  # tokens scored at a time
+ROWS = 1024  # states whitened at a time
 
 
 class Readout:
@@ -303,9 +306,26 @@ def check_out(out: Any, shape: tuple[int, int], dtype: Any) -> None:
         raise ValueError(f"out {what}; expected a writeable array in C order")
 
 
+def finish(states: np.ndarray, root: np.ndarray | None, unit: bool, n_threads: int | None = None) -> None:
+    """Multiply states (T, h) by `root` (h, h) and scale them to unit length, as asked, in place."""
+
+    def work(rows: slice, stopped: Callable[[], bool]) -> None:
+        if stopped():
+            return
+        block = states[rows] if root is None else states[rows] @ root
+        states[rows] = unit_rows(block) if unit else block
+
+    run(work, [slice(first, first + ROWS) for first in range(0, len(states), ROWS)], n_threads)
+
+
 def unit_rows(X: np.ndarray) -> np.ndarray:
     """Rows of finite numbers scaled to unit length; zero rows stay zero."""
-    most = np.abs(X).max(axis=1, initial=0.0, keepdims=True)  # first, so that no square leaves the range of numbers
-    X = X / np.where(most > 0, most, 1)
-    size = np.sqrt(np.einsum("ij,ij->i", X, X, dtype=np.float64))[:, None]
-    return X / np.where(size > 0, size, 1)
+    wide = X.astype(np.float64, copy=False)
+    squares = np.einsum("ij,ij->i", wide, wide)
+    odd = np.flatnonzero(~((squares > 1e-280) & (squares < np.inf)))  # a square has left the range of numbers
+    if len(odd):
+        wide, rows = wide.copy(), wide[odd]
+        most = np.abs(rows).max(axis=1, initial=0.0, keepdims=True)
+        wide[odd] = rows = rows / np.where(most > 0, most, 1)
+        squares[odd] = np.einsum("ij,ij->i", rows, rows)
+    return (wide * (1 / np.sqrt(np.where(squares > 0, squares, 1)))[:, None]).astype(X.dtype, copy=False)
