@@ -104,6 +104,10 @@ def test_interrupt_saves_the_best_iterate(store):
     model = lw.load(store / "cut")
     assert model.interrupted_ and model.transform(["w00"]).shape == (1, 3)
     assert not [name for name in os.listdir(store) if name.endswith(".tmp")]
+    before = (store / "run").read_bytes()
+    got = run("lds", store / "store", "-o", store / "other", *options[:-1])
+    assert got.returncode == 1 and "--resume goes on from it, --force starts anew" in got.stderr
+    assert (store / "run").read_bytes() == before and not (store / "other").exists()
 
 
 def test_embed_takes_the_boundary_of_the_model(store):

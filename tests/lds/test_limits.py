@@ -217,3 +217,62 @@ def test_text_for_a_model_of_tokens_split_elsewhere(text):
     with pytest.raises(ValueError, match="pass token lists in place of text"):
         model.transform("w1 w2")
     assert model.transform(["w1", "w2"]).shape == (2, 3)
+
+
+@pytest.fixture(scope="module")
+def words():
+    lines = ["w1 w2 w3 w4", "w2 w4 w1", "w3 w3 w2 w1 w4 w1"] * 40
+    return lw.LDS(2, ssid_lags=2, em_lags=3, n_iter=2, tol=0).fit(lw.count(lines=lines, min_count=1, max_lag=3))
+
+
+@pytest.mark.parametrize("space", ["\r", "\v", "\f", "\x1c", "\x85", "\u2028", "\u00a0", " "])
+def test_only_newlines_end_a_line_of_text(words, space):
+    for text in (f"w1 w2{space}w3 w4", f"w1{space}\nw2 w3\n", f"w1\n\n{space}w4", space):
+        ids, offsets = words.vocabulary_.encode(lines=text.removesuffix("\n").split("\n"))
+        lengths = np.diff(np.append(offsets, len(ids)))
+        np.testing.assert_array_equal(words.transform(text), words.transform(ids, lengths))
+
+
+def test_wrong_tokens_are_named(words):
+    masked = np.ma.array([0, 1], mask=[0, 1])
+    for given, message in (
+        (masked, "mask would be lost"),
+        ([masked], "mask would be lost"),
+        ([[[1], [1, 2]]], r"row 0 holds \[1\] \(list\)"),
+        ([["w1", 1]], r"row 0 holds 'w1' \(str\).*all its tokens to be words, or all ids"),
+        ([["w1", None]], r"row 0 holds 'w1'"),
+        ([[0, None]], r"row 0 holds None \(NoneType\)"),
+        ([[0, True]], r"row 0 holds True \(bool\)"),
+        (np.zeros((0, 5)), r"shape \(0, 5\)"),
+        ([2**70], "outside the vocabulary"),
+        ([[2**70]], "outside the vocabulary"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=message):
+            words.transform(given)
+    assert words.transform([np.array(["w1", "w2"])]).shape == (2, 2)
+    with pytest.raises(ValueError, match="takes one sequence, got 2"):
+        words.forecast("w1\n\nw3")
+
+
+def test_a_model_is_not_written_over(words):
+    before = words.C_.copy()
+    with pytest.raises(ValueError, match="model's own"):
+        words.transform(np.zeros(len(before), dtype=int), out=words.C_)
+    np.testing.assert_array_equal(words.C_, before)
+
+
+def test_scales_beyond_the_range_of_numbers(words):
+    for scale in (1e300, 1e200):
+        with pytest.raises(ValueError, match="out of the range of float32"):
+            words.to_rnn("softmax", scale)
+
+
+def test_wrong_callbacks_are_named():
+    counts = lw.count(lines=["a b c a c b"] * 20, min_count=1, max_lag=3)
+    model = lw.LDS(1, ssid_lags=2, em_lags=3, n_iter=2)
+    with pytest.raises(TypeError, match="callback is 3; expected a function"):
+        model.fit(counts, callback=3)
+    with pytest.raises(ValueError, match="callback returned 'x' at iteration 0"):
+        model.fit(counts, callback=lambda i, m: "x")
+    with pytest.raises(ValueError, match="pseudocount is 1e"):
+        lw.LDS(1, pseudocount=1e307).fit(counts)

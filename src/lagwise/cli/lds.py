@@ -49,6 +49,8 @@ def lds(
     from ..merging import load_store
 
     _app.check_output(output, force, init)
+    if checkpoint is not None and checkpoint.exists() and not (resume or force):
+        raise FileExistsError(f"{checkpoint} exists; --resume goes on from it, --force starts anew")
     start: Any = init
     if init not in INITS:
         if not Path(init).is_file():
@@ -103,7 +105,8 @@ def lds(
     else:
         _app.say(
             f"{output}: {summary['words']} words, {dim} components, {model.n_iter_} iterations from "
-            f"{model.start_!r}, {summary['log_likelihood']:.4f} nats a token above i.i.d.",
+            f"{model.start_!r}{'' if model.converged_ else ' (not converged)'}, "
+            f"{summary['log_likelihood']:.4f} nats a token above i.i.d.",
             quiet,
         )
 
@@ -126,7 +129,11 @@ def embed(
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Write the state of every token of a text."""
+    """Write the state of every token of a text.
+
+    Row i belongs to token i of the text, lines one after another, as `Vocabulary.split` of the model's vocabulary_ gives
+    them in Python.
+    """
     import numpy as np
 
     from .._files import atomic_path
@@ -170,13 +177,18 @@ def dynamics(
     pairs: Annotated[int, typer.Option(min=1, help="How many pairs.")] = 10,
     rank: Annotated[str, typer.Option(help="Order words by raw, correlation or lift.")] = "raw",
     by: Annotated[
-        str, typer.Option(help="Pairs of the state (the paper's), or of tokens: most frequent first.")
+        str, typer.Option(help="Pairs by state (the paper's) or by tokens: widest use first, gains relative.")
     ] = "state",
     json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Show what the transition does: pairs of states, now and next, by their words; memory as half-lives."""
+    """Show what the transition does: pairs of states, now and next, by their words; memory as half-lives.
+
+    The second line of a pair is the opposite direction; cos near 1 is a topic that stays, near -1 one that turns round
+    with every token. raw ranks words by the change of their probability, correlation by that with the direction, lift
+    by the change relative to their frequency.
+    """
     loaded = _load_lds(model)
     result = loaded.dynamics(top, pairs, rank, by)
     if json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import numbers
 import os
 import warnings
 from collections.abc import Callable
@@ -146,12 +147,13 @@ def _best(learning: Learning) -> Iterate:
 def _judge(learning: Learning, iterate: Iterate, keep: str, observer: Callable[[int, Iterate], Any] | None) -> bool:
     """Update the best iterate; ask the callback; returns whether it wants to stop."""
     answer = observer(iterate.number, iterate) if observer else None
-    number = None if answer is None or isinstance(answer, (bool, np.bool_)) else float(answer)
+    number = None if answer is None or isinstance(answer, (bool, np.bool_)) else answer
     if number is not None:
-        if np.isnan(number):
+        if not isinstance(number, numbers.Real) or np.isnan(number):
             raise ValueError(
-                f"the callback returned NaN at iteration {iterate.number}; expected a number, True or None"
+                f"the callback returned {number!r:.80} at iteration {iterate.number}; expected a number, True or None"
             )
+        number = float(number)
         learning.callback_values.append(number)
     if keep == "callback":
         if number is None and answer is None:

@@ -59,7 +59,7 @@ class Learner(Estimator):
         check_int("ssid_lags", self.ssid_lags, 2)
         check_int("em_lags", self.em_lags, 1)
         check_int("n_iter", self.n_iter, 0)
-        check_real("pseudocount", self.pseudocount, 0)
+        check_real("pseudocount", self.pseudocount, 0, 1e100)
         check_real("tol", self.tol, 0)
         if not isinstance(self.init, Learner):
             check_choice("init", self.init, INITS)
@@ -113,6 +113,8 @@ class Learner(Estimator):
         """
         self._check()
         check_choice("keep", keep, ("likelihood", "callback"))
+        if callback is not None and not callable(callback):
+            raise TypeError(f"callback is {callback!r:.80}; expected a function of (iteration, model), or None")
         if keep == "callback" and callback is None:
             raise ValueError('keep="callback" needs a callback that returns a number')
         covariances = self._covariances(counts)

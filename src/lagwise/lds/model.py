@@ -230,6 +230,8 @@ class LDS(Learner):
             out = np.empty(shape, dtype)
         else:
             check_out(out, shape, dtype)
+            if np.may_share_memory(out, self.C_):
+                raise ValueError("out is the model's own C_; expected an array of your own")
         self._readout.states(data, offsets, kind, steady, out, self.n_threads)
         if whiten or unit:
             finish(out, self._readout.whitener().astype(dtype) if whiten else None, unit, self.n_threads)
@@ -261,7 +263,8 @@ class LDS(Learner):
         Notes
         -----
         Words are centred by their smoothed frequencies here, as the density is, and by those of the counts in the
-        filter itself, as the statistics of EM are; the two differ by the pseudocount.
+        filter itself, as the statistics of EM are; the two differ by the pseudocount. So does ``history_``, which is
+        expected under the smoothed counts: compare scores with scores.
         """
         steady, relative, per_token = (
             check_bool(name, value)
@@ -294,7 +297,7 @@ class LDS(Learner):
         top = top if top is None else check_int("top", top, 1)
         data, offsets = self._data(X, None)
         if np.count_nonzero(np.diff(offsets)) > 1:
-            raise ValueError(f"forecast takes one sequence, got {len(offsets) - 1}")
+            raise ValueError(f"forecast takes one sequence, got {np.count_nonzero(np.diff(offsets))}")
         states = self._readout.states(data, offsets, "filtered", n_threads=self.n_threads)
         tendency = self._readout.forecast(states[-1] if len(states) else np.zeros(len(self.A_)), steps)
         if self.vocabulary_ is None or top is None:

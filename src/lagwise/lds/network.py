@@ -15,16 +15,20 @@ def elman_weights(readout: Readout, output: str = "linear", scale: float = 1.0) 
     dtype = space.dtype
     bias = -(space.tall.gram((space.s * space.mu_0)[:, None].astype(dtype), readout.observation.N) @ state.L.T)[0]
     ahead = space.tall.mix(parameters.C, parameters.A)
-    rows = space.q if output == "linear" else scale * space.s
-    weights = {
-        "W_in": readout.type_vectors(),
-        "W_rec": state.H,
-        "b_hidden": bias,
-        "unknown": -bias,
-        "W_out": rows[:, None] * ahead,
-        "b_out": space.mu if output == "linear" else np.log(space.mu),
-    }
-    return {name: np.array(values, dtype=dtype, order="C") for name, values in weights.items()}
+    rows = space.q if output == "linear" else space.s
+    with np.errstate(over="ignore", invalid="ignore"):
+        weights = {
+            "W_in": readout.type_vectors(),
+            "W_rec": state.H,
+            "b_hidden": bias,
+            "unknown": -bias,
+            "W_out": rows[:, None] * ahead * (1.0 if output == "linear" else scale),
+            "b_out": space.mu if output == "linear" else np.log(space.mu),
+        }
+        weights = {name: np.array(values, dtype=dtype, order="C") for name, values in weights.items()}
+    if not all(np.isfinite(values).all() for values in weights.values()):
+        raise ValueError(f"scale={scale!r} takes the weights out of the range of {dtype}; use a smaller scale")
+    return weights
 
 
 def tuned_scale(readout: Readout, ids: np.ndarray, offsets: np.ndarray, n_threads: int | None = None) -> float:

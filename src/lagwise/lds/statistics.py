@@ -185,7 +185,7 @@ class TextCovariances(WordSpace):
         if n_pairs == 0:
             raise ValueError(
                 f"no two words of the vocabulary stand {k} apart: the longest line has {counts.longest_line} "
-                f"tokens and lags 1..{self.max_lag} were asked for; use fewer lags or boundary='none'"
+                f"token{'s' * (counts.longest_line != 1)} and lags 1..{self.max_lag} were asked for; use fewer lags or boundary='none'"
             )
         factor = (1 - self.weight) / total
         mean = self.s * self.mu_0

@@ -180,10 +180,11 @@ def identify(
     rank = numerical_rank(values, covariances.dtype)
     if rank < h:
         raise ValueError(
-            f"Hankel rank {rank} < {h}: the text's lagged counts carry {rank} "
-            f"direction{'s' * (rank != 1)} of dynamics; use n_components={rank} or less, or more text"
+            f"Hankel rank {rank} < {h}: the lagged counts or covariances carry {rank} "
+            f"direction{'s' * (rank != 1)} of dynamics; use n_components={rank} or less, or more data"
             if rank
-            else f"Hankel rank 0 < {h}: the words are independent of those before them, there are no dynamics to learn"
+            else f"Hankel rank 0 < {h}: what comes is independent of what came before (or the pseudocount drowns the "
+            "counts), there are no dynamics to learn"
         )
     tall, root = covariances.tall, np.sqrt(values[:h])
     with tall.running():

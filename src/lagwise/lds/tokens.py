@@ -16,21 +16,15 @@ def as_ids(X: Any, lengths: Any, vocabulary: Vocabulary) -> tuple[np.ndarray, np
     Parameters
     ----------
     X : str, list of str, list of lists of str, array of int, or list of arrays of int
-        A str is text: each of its lines is a sequence, split as the model's own text was. A list of str is one
-        sequence of tokens. Ids are rows of the model's vocabulary, -1 an unknown word.
+        A str is text: each of its lines, which end with newlines alone, is a sequence, split as the model's own text
+        was. A list of str is one sequence of tokens. Ids are rows of the model's vocabulary, -1 an unknown word.
     lengths : array_like of int or None
         Cuts one sequence into several; they add up to its length.
     """
     if isinstance(X, str):
         if lengths is not None:
             raise ValueError("lengths go with tokens or ids; each line of a text is a sequence")
-        return _bounded(
-            vocabulary.encode(lines=X.splitlines() or [""])
-            if X.split()
-            else (np.zeros(0, np.int32), np.zeros(2, np.int64))
-        )
-    if isinstance(X, np.ma.MaskedArray):
-        raise TypeError("ids are a masked array, whose mask would be lost; give -1 for what is not known")
+        return _bounded(vocabulary.encode(lines=X.removesuffix("\n").split("\n")))
     if isinstance(X, np.ndarray) and X.dtype.kind in "UT" and X.ndim == 1:
         X = X.tolist()
     if isinstance(X, np.ndarray) and X.dtype != object:
@@ -40,8 +34,8 @@ def as_ids(X: Any, lengths: Any, vocabulary: Vocabulary) -> tuple[np.ndarray, np
     rows = list(X)
     if all(isinstance(row, str) for row in rows):
         return _cut(_lookup(rows, vocabulary), lengths)
-    if all(isinstance(row, (int, np.integer)) and not isinstance(row, bool) for row in rows):
-        return _cut(_check_ids(np.asarray(rows), vocabulary), lengths)
+    if all(_whole(row) for row in rows):
+        return _cut(_check_ids(np.array(rows, dtype=object), vocabulary), lengths)
     if lengths is not None:
         raise ValueError("lengths go with one flat sequence; a list of sequences has its own")
     parts = []
@@ -51,14 +45,19 @@ def as_ids(X: Any, lengths: Any, vocabulary: Vocabulary) -> tuple[np.ndarray, np
                 f"row {number} is {row!r} ({type(row).__name__}); expected all rows to be tokens, all to be ids, "
                 "or all to be lists of them"
             )
-        if isinstance(row, np.ndarray):
+        if isinstance(row, np.ndarray) and row.dtype.kind not in "UTO":
             parts.append(_check_ids(row, vocabulary))
             continue
         tokens = list(row)
         if all(isinstance(token, str) for token in tokens):
             parts.append(_lookup(tokens, vocabulary))
-        else:
-            parts.append(_check_ids(np.asarray(tokens), vocabulary))
+            continue
+        wrong = next((token for token in tokens if not _whole(token)), None)
+        if wrong is not None or None in tokens:
+            raise TypeError(
+                f"row {number} holds {wrong!r:.80} ({type(wrong).__name__}); expected all its tokens to be words, or all ids"
+            )
+        parts.append(_check_ids(np.array(tokens, dtype=object), vocabulary))
     offsets = np.concatenate([[0], np.cumsum([len(part) for part in parts])]).astype(np.int64)
     return np.concatenate([np.zeros(0, np.int32), *parts]), offsets
 
@@ -72,14 +71,21 @@ def _lookup(tokens: list[str], vocabulary: Vocabulary) -> np.ndarray:
     return vocabulary.lookup(vocabulary.normalize(token) for token in tokens)
 
 
+def _whole(value: Any) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
 def _check_ids(ids: np.ndarray, vocabulary: Vocabulary) -> np.ndarray:
-    if ids.size == 0:
-        return np.zeros(0, np.int32)
+    """Checked ids of an array of numbers, or of an object array of Python's whole numbers, which may be of any size."""
+    if isinstance(ids, np.ma.MaskedArray):
+        raise TypeError("ids are a masked array, whose mask would be lost; give -1 for what is not known")
     if ids.ndim == 2 and ids.shape[1] == 1:
         ids = ids[:, 0]
     if ids.ndim != 1:
         raise ValueError(f"ids have shape {ids.shape}; expected (T,)")
-    if ids.dtype.kind not in "iu":
+    if ids.size == 0:
+        return np.zeros(0, np.int32)
+    if ids.dtype.kind not in "iuO":
         raise TypeError(f"ids have dtype {ids.dtype}; expected whole numbers, rows of the vocabulary")
     low, high = int(ids.min()), int(ids.max())
     if low < -1 or high >= len(vocabulary):
