@@ -183,9 +183,10 @@ class TextCovariances(WordSpace):
         earlier = np.asarray(pairs.sum(axis=1, dtype=np.float64)).ravel()
         n_pairs = float(later.sum())
         if n_pairs == 0:
+            longest = f"{counts.longest_line} token{'s' * (counts.longest_line != 1)}"
             raise ValueError(
-                f"no two words of the vocabulary stand {k} apart: the longest line has {counts.longest_line} "
-                f"token{'s' * (counts.longest_line != 1)} and lags 1..{self.max_lag} were asked for; use fewer lags or boundary='none'"
+                f"no two words of the vocabulary stand {k} apart: the longest line has {longest} and lags "
+                f"1..{self.max_lag} were asked for; use fewer lags or boundary='none'"
             )
         factor = (1 - self.weight) / total
         mean = self.s * self.mu_0
