@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import numbers
 import os
 import warnings
@@ -149,7 +150,7 @@ def _judge(learning: Learning, iterate: Iterate, keep: str, observer: Callable[[
     answer = observer(iterate.number, iterate) if observer else None
     number = None if answer is None or isinstance(answer, (bool, np.bool_)) else answer
     if number is not None:
-        if not isinstance(number, numbers.Real) or np.isnan(number):
+        if not isinstance(number, numbers.Real) or math.isnan(number):
             raise ValueError(
                 f"the callback returned {number!r:.80} at iteration {iterate.number}; expected a number, True or None"
             )
