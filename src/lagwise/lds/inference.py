@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .kalman import SteadyState
-from .pieces import SLICE_FLOPS, Pieces, groups, longest_first, run, settle, slices
+from .pieces import SLICE_FLOPS, Pieces, groups, longest_first, run, run_rows, settle, slices
 from .recurrence import Recurrence
 
 MISSING = -2
@@ -69,11 +69,10 @@ def smooth_sequences(
     starts = states[ends] @ recursion.A.T  # so that the last row stays: J A x + F x = x
     FT = np.ascontiguousarray(recursion.F.T)
 
-    def turn(rows: slice, stopped: Callable[[], bool]) -> None:
-        if not stopped():
-            states[rows] = states[rows] @ FT
+    def turn(rows: slice) -> None:
+        states[rows] = states[rows] @ FT
 
-    run(turn, [slice(first, first + ROWS) for first in range(0, len(states), ROWS)], n_threads)
+    run_rows(turn, len(states), ROWS, n_threads)
     everything = np.zeros(0, dtype=np.int32)
     _walk(recursion.J, recursion.A, states, everything, offsets, -1, starts, states, n_threads, piece_length)
 

@@ -15,14 +15,14 @@ def elman_weights(readout: Readout, output: str = "linear", scale: float = 1.0) 
     dtype = space.dtype
     bias = -(space.tall.gram((space.s * space.mu_0)[:, None].astype(dtype), readout.observation.N) @ state.L.T)[0]
     ahead = space.tall.mix(parameters.C, parameters.A)
-    rows = space.q if output == "linear" else space.s
     with np.errstate(over="ignore", invalid="ignore"):
+        rows = space.q if output == "linear" else scale * space.s
         weights = {
             "W_in": readout.type_vectors(),
             "W_rec": state.H,
             "b_hidden": bias,
             "unknown": -bias,
-            "W_out": rows[:, None] * ahead * (1.0 if output == "linear" else scale),
+            "W_out": rows[:, None] * ahead,
             "b_out": space.mu if output == "linear" else np.log(space.mu),
         }
         weights = {name: np.array(values, dtype=dtype, order="C") for name, values in weights.items()}

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._kernels.lanes import LANES as BLOCK  # that the kernel takes through all their steps together
 from .._threads import resolve_threads, single_threaded_blas
 
-BLOCK = 96  # lanes that the kernel takes through all their steps together
 PIECES = 4 * BLOCK  # into which one long sequence is cut at least: fewer owe each other less, more share threads better
 LONGEST = 8192
 GROUP = 5 * BLOCK  # most lanes of one call
@@ -86,6 +86,16 @@ def run(work: Callable[[Any, Callable[[], bool]], None], parts: list[Any], n_thr
         finally:
             stop.set()
             pool.shutdown(wait=True, cancel_futures=True)
+
+
+def run_rows(work: Callable[[slice], None], n_rows: int, step: int, n_threads: int | None) -> None:
+    """Run `work` on every `step` of the rows, as `run` does."""
+
+    def portion(rows: slice, stopped: Callable[[], bool]) -> None:
+        if not stopped():
+            work(rows)
+
+    run(portion, [slice(first, first + step) for first in range(0, n_rows, step)], n_threads)
 
 
 def settle(

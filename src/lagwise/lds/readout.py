@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -14,7 +13,7 @@ from .dynamics import Dynamics, Pair, cosines, half_lives, singular_pairs, symme
 from .inference import MISSING, Recursion, filter_sequences, predict_from_filtered, smooth_sequences
 from .kalman import steady_state
 from .parameters import Parameters, observe
-from .pieces import run
+from .pieces import run_rows
 from .series import SeriesSpace, check_series
 from .statistics import WordSpace
 from .two_sided import TwoSided, smooth_words
@@ -309,13 +308,11 @@ def check_out(out: Any, shape: tuple[int, int], dtype: Any) -> None:
 def finish(states: np.ndarray, root: np.ndarray | None, unit: bool, n_threads: int | None = None) -> None:
     """Multiply states (T, h) by `root` (h, h) and scale them to unit length, as asked, in place."""
 
-    def work(rows: slice, stopped: Callable[[], bool]) -> None:
-        if stopped():
-            return
+    def work(rows: slice) -> None:
         block = states[rows] if root is None else states[rows] @ root
         states[rows] = unit_rows(block) if unit else block
 
-    run(work, [slice(first, first + ROWS) for first in range(0, len(states), ROWS)], n_threads)
+    run_rows(work, len(states), ROWS, n_threads)
 
 
 def unit_rows(X: np.ndarray) -> np.ndarray:

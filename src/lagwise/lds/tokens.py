@@ -25,6 +25,7 @@ def as_ids(X: Any, lengths: Any, vocabulary: Vocabulary) -> tuple[np.ndarray, np
         if lengths is not None:
             raise ValueError("lengths go with tokens or ids; each line of a text is a sequence")
         return _bounded(vocabulary.encode(lines=X.removesuffix("\n").split("\n")))
+    _refuse_mask(X)
     if isinstance(X, np.ndarray) and X.dtype.kind in "UT" and X.ndim == 1:
         X = X.tolist()
     if isinstance(X, np.ndarray) and X.dtype != object:
@@ -45,6 +46,7 @@ def as_ids(X: Any, lengths: Any, vocabulary: Vocabulary) -> tuple[np.ndarray, np
                 f"row {number} is {row!r} ({type(row).__name__}); expected all rows to be tokens, all to be ids, "
                 "or all to be lists of them"
             )
+        _refuse_mask(row)
         if isinstance(row, np.ndarray) and row.dtype.kind not in "UTO":
             parts.append(_check_ids(row, vocabulary))
             continue
@@ -52,10 +54,11 @@ def as_ids(X: Any, lengths: Any, vocabulary: Vocabulary) -> tuple[np.ndarray, np
         if all(isinstance(token, str) for token in tokens):
             parts.append(_lookup(tokens, vocabulary))
             continue
-        wrong = next((token for token in tokens if not _whole(token)), None)
-        if wrong is not None or None in tokens:
+        wrong = [token for token in tokens if not _whole(token)]
+        if wrong:
             raise TypeError(
-                f"row {number} holds {wrong!r:.80} ({type(wrong).__name__}); expected all its tokens to be words, or all ids"
+                f"row {number} holds {wrong[0]!r:.80} ({type(wrong[0]).__name__}); expected all its tokens to be words, "
+                "or all ids"
             )
         parts.append(_check_ids(np.array(tokens, dtype=object), vocabulary))
     offsets = np.concatenate([[0], np.cumsum([len(part) for part in parts])]).astype(np.int64)
@@ -71,14 +74,17 @@ def _lookup(tokens: list[str], vocabulary: Vocabulary) -> np.ndarray:
     return vocabulary.lookup(vocabulary.normalize(token) for token in tokens)
 
 
+def _refuse_mask(values: Any) -> None:
+    if isinstance(values, np.ma.MaskedArray):
+        raise TypeError("ids are a masked array, whose mask would be lost; give -1 for what is not known")
+
+
 def _whole(value: Any) -> bool:
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
 def _check_ids(ids: np.ndarray, vocabulary: Vocabulary) -> np.ndarray:
     """Checked ids of an array of numbers, or of an object array of Python's whole numbers, which may be of any size."""
-    if isinstance(ids, np.ma.MaskedArray):
-        raise TypeError("ids are a masked array, whose mask would be lost; give -1 for what is not known")
     if ids.ndim == 2 and ids.shape[1] == 1:
         ids = ids[:, 0]
     if ids.ndim != 1:
