@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import zlib
@@ -69,6 +70,24 @@ def atomic_path(target: str | os.PathLike[str], overwrite: bool) -> Iterator[Pat
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def reserve(path: str | os.PathLike[str]) -> None:
+    """Take the disk's space for all of a file before it is written through a map, which a full disk ends by a signal.
+
+    Raises
+    ------
+    OSError
+        If the disk has not enough; not where the file system cannot say.
+    """
+    if not hasattr(os, "posix_fallocate"):
+        return
+    with open(path, "rb+") as handle:
+        try:
+            os.posix_fallocate(handle.fileno(), 0, os.fstat(handle.fileno()).st_size)
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS):
+                raise
 
 
 def save_tensors(

@@ -1,5 +1,6 @@
 """The command line, end to end."""
 
+import errno
 import json
 import os
 import subprocess
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import lagwise as lw
+from tests.support import cli
 
 
 def run(*arguments, **options):
@@ -94,6 +96,31 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the backgro
 fitting.save_checkpoint = save_then_interrupt
 main()
 """
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="the system cannot reserve space")
+def test_a_full_disk_is_an_error_before_anything_is_written(store, tmp_path, monkeypatch):
+    """Through a map it would be a signal that ends the process and leaves half a file."""
+    monkeypatch.setattr(lw.LDS, "transform", lambda *a, **k: pytest.fail("states are written"))
+    for number, message in ((errno.ENOSPC, "No space left on device"), (errno.EDQUOT, "quota")):
+
+        def full(descriptor, offset, size, number=number):
+            assert (offset, size) == (0, os.fstat(descriptor).st_size) and size > 6000 * 3 * 4
+            raise OSError(number, os.strerror(number))
+
+        monkeypatch.setattr(os, "posix_fallocate", full)
+        status, _, err = cli("embed", store / "model", store / "text", "-o", tmp_path / "x.npy")
+        assert status == 1 and message in err and str(tmp_path / "x.npy") in err
+        assert not os.listdir(tmp_path)
+
+
+def test_a_file_system_that_cannot_reserve_space_is_no_error(store, tmp_path, monkeypatch):
+    def cannot(*arguments):
+        raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
+
+    monkeypatch.setattr(os, "posix_fallocate", cannot, raising=False)
+    status, _, err = cli("embed", store / "model", store / "text", "-o", tmp_path / "x.npy", "-q")
+    assert status == 0 and np.load(tmp_path / "x.npy").shape == (6000, 3), err
 
 
 def test_interrupt_saves_the_best_iterate(store):

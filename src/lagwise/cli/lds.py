@@ -136,7 +136,7 @@ def embed(
     """
     import numpy as np
 
-    from .._files import atomic_path
+    from .._files import atomic_path, reserve
     from .._validation import check_choice
     from ..lds.model import KINDS
     from ..lds.tokens import file_sequences
@@ -154,6 +154,7 @@ def embed(
                 np.save(handle, np.empty(shape, loaded.C_.dtype))
         else:
             rows = np.lib.format.open_memmap(path, "w+", loaded.C_.dtype, shape)
+            reserve(path)
             loaded.transform(ids, lengths, kind=kind, whiten=whiten, unit=unit, out=rows)
             rows.flush()
             del rows
